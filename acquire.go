@@ -1,0 +1,344 @@
+package redislock
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/go-lynx/lynx-redis-lock/internal/lease"
+	"github.com/go-lynx/lynx-redis-lock/internal/script"
+)
+
+//go:embed scripts/acquire.lua
+var acquireSource string
+
+//go:embed scripts/reenter.lua
+var reenterSource string
+
+var (
+	acquireScript = script.New("acquire", acquireSource)
+	reenterScript = script.New("reenter", reenterSource)
+)
+
+// longestPoll bounds how long the first waiter of a process sleeps between two
+// tries, so that it notices a release before the lease's end.
+const longestPoll = 50 * time.Millisecond
+
+// attempt is what one try to acquire came to.
+type attempt struct {
+	err error
+	// left is what the holder's lease has left, when the lock was refused; < 0: no TTL.
+	left time.Duration
+	// again: another try may succeed, the lock was refused or Redis did not answer.
+	again bool
+}
+
+// Acquire tries once to take the lock, or one more level of it when this instance
+// holds it already, which also renews the lease.
+//
+// The error Is ErrLockAcquireConflict when another holder has it, ErrLockAcquireFailed
+// (with the cause) when Redis failed or ctx was cancelled, ErrLockAcquireTimeout when
+// ctx's deadline came, ErrRedisClientNotFound without a client,
+// ErrRenewalServiceStopped while Shutdown runs. After a loss that no Release has
+// reported, it Is ErrLockLost, once; the next call starts anew.
+func (rl *RedisLock) Acquire(ctx context.Context) error {
+	if err := rl.ready(ctx); err != nil {
+		return err
+	}
+	return rl.try(ctx).err
+}
+
+// AcquireWithRetry is Acquire, repeated by the strategy while the lock is held by
+// another or Redis does not answer. An exhausted budget gives an error that Is
+// ErrMaxRetriesExceeded and the last attempt's; MaxRetries 0 just the latter. A
+// deadline that ends the wait gives ErrLockAcquireTimeout and context.DeadlineExceeded.
+func (rl *RedisLock) AcquireWithRetry(ctx context.Context, strategy RetryStrategy) (err error) {
+	if err := rl.ready(ctx); err != nil {
+		return err
+	}
+	if err := strategy.Validate(); err != nil {
+		return newError(ErrInvalidOptions, err, "retry strategy of lock %q", rl.key)
+	}
+	defer func(start time.Time) { recordWait(err, time.Since(start)) }(time.Now())
+	for n := 0; ; n++ {
+		tried := rl.try(ctx)
+		switch {
+		case !tried.again || strategy.MaxRetries == 0:
+			return tried.err
+		case n >= strategy.MaxRetries:
+			return newError(ErrMaxRetriesExceeded, tried.err, "gave up on %q after %d attempts", rl.key, n+1)
+		case !pause(ctx, strategy.delay(n), nil):
+			return endedBy(ctx, rl.key, tried.err)
+		}
+	}
+}
+
+// AcquireWait waits for the lock until ctx ends. The process's waiters for a key are
+// served in the order in which they came. On a lock this instance holds it is a
+// reentry. It knows no WaitTimeout: ctx is the bound.
+func (rl *RedisLock) AcquireWait(ctx context.Context) (err error) {
+	if err := rl.ready(ctx); err != nil {
+		return err
+	}
+	defer func(start time.Time) { recordWait(err, time.Since(start)) }(time.Now())
+	return rl.wait(ctx)
+}
+
+// acquireByOptions is how the Lock… functions acquire.
+func (rl *RedisLock) acquireByOptions(ctx context.Context) (err error) {
+	limit := rl.opts.WaitTimeout
+	switch {
+	case limit == 0:
+		return rl.AcquireWithRetry(ctx, rl.opts.RetryStrategy)
+	case limit < 0:
+		return rl.AcquireWait(ctx)
+	}
+	defer func(start time.Time) { recordWait(err, time.Since(start)) }(time.Now())
+	bounded, cancel := context.WithTimeoutCause(ctx, limit, errWaitTimeout)
+	defer cancel()
+	err = rl.wait(bounded)
+	if err == nil || ctx.Err() != nil || bounded.Err() == nil {
+		return err
+	}
+	if !IsLockError(err, ErrCodeLockAcquireConflict) && !IsLockError(err, ErrCodeLockAcquireFailed) {
+		err = newError(ErrLockAcquireConflict, err, "others were before this waiter")
+	}
+	return newError(ErrLockAcquireTimeout, err, "waited %s for %q", limit, rl.key)
+}
+
+var errWaitTimeout = errors.New("WaitTimeout has passed")
+
+// wait takes its place in the process's line for the key and tries when its turn
+// has come. What it waits for never keeps another goroutine of this instance out.
+func (rl *RedisLock) wait(ctx context.Context) error {
+	if h := rl.current(); h != nil && (h.check(time.Now()) == nil || h.untoldLoss()) {
+		if tried := rl.try(ctx); !tried.again {
+			return tried.err
+		}
+	}
+	m, err := rl.source.manager()
+	if err != nil {
+		return err
+	}
+	place := m.queue.Join(rl.key)
+	defer place.Leave()
+	var refused error
+	for {
+		begun := rl.nextHold()
+		if rl.Err() != nil { // else this instance has it by now, and the try is a reentry
+			select {
+			case <-place.Turn():
+			case <-begun:
+			case <-ctx.Done():
+				return endedBy(ctx, rl.key, refused)
+			}
+		}
+		tried := rl.try(ctx)
+		if IsLockError(tried.err, ErrCodeLockAcquireConflict) {
+			refused = tried.err
+		}
+		switch {
+		case tried.err != nil && ctx.Err() != nil:
+			return endedBy(ctx, rl.key, cmp.Or(refused, tried.err))
+		case !tried.again:
+			return tried.err
+		case !pause(ctx, poll(tried.left), begun):
+			return endedBy(ctx, rl.key, cmp.Or(refused, tried.err))
+		}
+	}
+}
+
+// poll is how long the first waiter sleeps: until the holder's lease ends, at most
+// longestPoll, with a jitter so that processes do not try in step.
+func poll(left time.Duration) time.Duration {
+	d := longestPoll
+	if left >= 0 {
+		d = min(d, left+time.Millisecond)
+	}
+	return time.Duration((0.5 + rand.Float64()/2) * float64(max(d, time.Millisecond)))
+}
+
+// pause is false when ctx ended first; early ends it before its time.
+func pause(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-early:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// try is one attempt, with its sample and callback.
+func (rl *RedisLock) try(ctx context.Context) attempt {
+	start := time.Now()
+	tried, lease := rl.tryGated(ctx)
+	recordAcquire(tried.err, time.Since(start))
+	notify(func(c LockCallback) {
+		if tried.err != nil {
+			c.OnLockAcquireFailed(rl.key, tried.err)
+			return
+		}
+		c.OnLockAcquired(rl.key, lease)
+	})
+	return tried
+}
+
+// tryGated is the attempt itself, which no other call of this instance crosses.
+func (rl *RedisLock) tryGated(ctx context.Context) (attempt, time.Duration) {
+	if ctx.Err() != nil || rl.enter(ctx) != nil {
+		return attempt{err: endedBy(ctx, rl.key, nil)}, 0
+	}
+	defer rl.leave()
+	if h := rl.current(); h != nil {
+		switch err := h.check(time.Now()); {
+		case err == nil:
+			return rl.reenter(ctx, h)
+		case h.untoldLoss():
+			return attempt{err: h.tell(err)}, 0
+		}
+		if err := rl.settleRelease(ctx, h); err != nil {
+			return attempt{err: rl.acquireFailed(ctx, err), left: -1, again: ctx.Err() == nil}, 0
+		}
+	}
+	m, err := rl.source.manager()
+	if err != nil {
+		return attempt{err: err}, 0
+	}
+	tried := rl.acquireFrom(ctx, m)
+	if next := rl.source.replaced(m); next != m && isClosed(tried.err) {
+		tried = rl.acquireFrom(ctx, next)
+	}
+	if isClosed(tried.err) {
+		tried = attempt{err: clientGone(tried.err)}
+	}
+	return tried, rl.opts.Expiration
+}
+
+// acquireFrom asks for a new hold. Whatever the call may have taken without our
+// knowledge is cleaned up behind it.
+func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager) attempt {
+	if err := m.admits(); err != nil {
+		return attempt{err: err}
+	}
+	mode := ""
+	if rl.opts.TokenMode == TokenClock {
+		mode = "clock"
+	}
+	value, ttl := newValue(), rl.opts.Expiration
+	sent := time.Now()
+	res := m.runner.Run(ctx, script.Call{
+		Script: acquireScript,
+		Keys:   []string{rl.ownerKey(), rl.countKey(), rl.markKey(value), rl.counterKey()},
+		Args: []any{
+			value, strconv.FormatInt(ttl.Milliseconds(), 10),
+			strconv.FormatInt(rl.counterTTL(ttl), 10), mode,
+		},
+		Timeout: rl.opts.ScriptCallTimeout,
+	})
+	if res.Err == nil && res.Reply.Code == script.Done {
+		return rl.start(ctx, m, value, sent, res)
+	}
+	if res.Unanswered {
+		m.clean(rl, value)
+	}
+	switch {
+	case res.Err != nil:
+		return attempt{
+			err:   rl.acquireFailed(ctx, res.Err),
+			left:  -1,
+			again: (res.NotRun || res.Unanswered) && ctx.Err() == nil && !isClosed(res.Err),
+		}
+	case res.Reply.Code == script.Other:
+		return attempt{
+			err:   newError(ErrLockAcquireConflict, nil, "lock %q is held by another owner", rl.key),
+			left:  time.Duration(res.Reply.N) * time.Millisecond,
+			again: true,
+		}
+	}
+	return attempt{err: newError(ErrLockAcquireFailed, nil, "acquiring %q was given up before it ran", rl.key), left: -1, again: true}
+}
+
+// start begins the hold that Redis has granted, unless nobody wants it any more.
+func (rl *RedisLock) start(ctx context.Context, m *manager, value string, sent time.Time, res script.Result) attempt {
+	now := time.Now()
+	h := &hold{
+		lock: rl, manager: m, value: value, token: res.Reply.N, acquired: now, mark: res.Unanswered,
+		depth: 1, lease: rl.opts.Expiration, until: lease.Until(sent, rl.opts.Expiration),
+		renewal: renewal{touched: sent},
+	}
+	h.wake.Value, h.ready.Value = h, h
+	var err error
+	switch {
+	case ctx.Err() != nil:
+		err = endedBy(ctx, rl.key, nil)
+	case lease.Left(h.until, now) <= 0:
+		err = newError(ErrLockAcquireFailed, nil, "the answer for %q took longer than its lease of %s", rl.key, h.lease)
+	default:
+		err = m.add(h)
+	}
+	if err == nil {
+		rl.begin(h)
+		return attempt{}
+	}
+	if res.Unanswered {
+		m.clean(rl, value)
+	} else {
+		m.discard(rl, value)
+	}
+	return attempt{err: err}
+}
+
+// acquireFailed is a Redis failure in an acquire, or the caller's own end.
+func (rl *RedisLock) acquireFailed(ctx context.Context, cause error) error {
+	err := newError(ErrLockAcquireFailed, cause, "acquiring %q", rl.key)
+	if ctx.Err() != nil {
+		return endedBy(ctx, rl.key, err)
+	}
+	return err
+}
+
+// reenter takes one more level. Without an answer the depth stays as it was: the
+// hold's next call names its depth and settles Redis.
+func (rl *RedisLock) reenter(ctx context.Context, h *hold) (attempt, time.Duration) {
+	h.mu.Lock()
+	depth, ttl, era := h.depth, h.lease, h.era
+	h.counted = true
+	h.mu.Unlock()
+	keys := h.keys()
+	if rl.opts.FenceKey == "" {
+		keys = append(keys, rl.counterKey())
+	}
+	sent := time.Now()
+	res := h.manager.runner.Run(ctx, script.Call{
+		Script: reenterScript, Keys: keys, Timeout: rl.opts.ScriptCallTimeout,
+		Args: []any{
+			h.value, strconv.FormatInt(ttl.Milliseconds(), 10), strconv.Itoa(depth + 1),
+			strconv.FormatInt(rl.counterTTL(ttl), 10),
+		},
+	})
+	h.noteDepthCall(res)
+	if h.gone(res) {
+		return attempt{err: h.tell(h.err())}, 0
+	}
+	if res.Err != nil {
+		if isClosed(res.Err) {
+			return attempt{err: clientGone(res.Err)}, 0
+		}
+		return attempt{err: rl.acquireFailed(ctx, res.Err)}, 0
+	}
+	h.enterLevel(res)
+	h.lengthen(sent, ttl, era)
+	h.manager.reschedule(h)
+	if err := h.check(time.Now()); err != nil { // the answer came after the deadline
+		return attempt{err: h.tell(err)}, 0
+	}
+	return attempt{}, ttl
+}

@@ -1,0 +1,315 @@
+package redislock
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-lynx/lynx-redis-lock/internal/lease"
+	"github.com/go-lynx/lynx-redis-lock/internal/script"
+	"github.com/go-lynx/lynx-redis-lock/internal/timeheap"
+)
+
+// phase is where a hold is in its life; it only goes forward.
+type phase uint8
+
+const (
+	held      phase = iota
+	releasing       // the last-level release was sent; without an answer it may be repeated
+	released
+	lost
+)
+
+// hold is one acquisition with all its levels. It has an owner value of its own,
+// so that nothing late, of this hold or of another, can touch the next one.
+type hold struct {
+	// Fixed after construction.
+	lock     *RedisLock
+	manager  *manager
+	value    string
+	token    int64
+	acquired time.Time
+	mark     bool // a send of the acquire was never answered: the end leaves a mark in Redis
+
+	// Guarded by mu. No Redis call, callback or channel send happens under it,
+	// and manager.mu is never taken under it.
+	mu          sync.Mutex
+	phase       phase
+	lost        error // after a loss: Is ErrLockLost
+	told        bool  // Acquire or Release has reported the loss
+	depth       int
+	counted     bool          // this hold has written a count key
+	depthUnsure bool          // a call that changes the depth was not answered
+	lease       time.Duration // what renewals ask for
+	ceiling     time.Duration // no lease is believed longer; 0: none. See Renew.
+	until       time.Time     // trusted up to here
+	era         uint          // a renewal sent in an earlier era lengthens nothing any more
+	done        chan struct{} // made by the first Done
+	contexts    map[*leaseContext]struct{}
+
+	// Guarded by manager.mu.
+	renewal renewal
+	wake    timeheap.Item[*hold] // when the manager looks at it next
+	ready   timeheap.Item[*hold] // waits for a worker, the most urgent first
+}
+
+// prefix is the part of the owner values that is the same in the whole process.
+var prefix = sync.OnceValue(func() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	ip := "0.0.0.0"
+	if addrs, err := net.InterfaceAddrs(); err == nil {
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && n.IP.To4() != nil {
+				ip = n.IP.String()
+				break
+			}
+		}
+	}
+	return host + "-" + ip + "-" + strconv.Itoa(os.Getpid()) + "-"
+})
+
+var sequence atomic.Uint64
+
+// newValue is a fresh owner value: <host>-<ip>-<pid>-<sequence>-<random>. The
+// random part tells apart processes that share the rest, such as containers.
+func newValue() string {
+	const digits = 36
+	b := make([]byte, 0, len(prefix())+28)
+	b = append(b, prefix()...)
+	b = strconv.AppendUint(b, sequence.Add(1), digits)
+	b = append(b, '-')
+	return string(strconv.AppendUint(b, rand.Uint64(), digits))
+}
+
+// check is nil while the hold is trusted. Whoever finds its deadline passed ends it.
+func (h *hold) check(now time.Time) error {
+	h.mu.Lock()
+	expired := h.phase == held && lease.Left(h.until, now) <= 0
+	err := h.errLocked()
+	h.mu.Unlock()
+	if expired {
+		h.lose(lossExpired, now)
+		return h.err()
+	}
+	return err
+}
+
+// err is what is known without looking at the clock.
+func (h *hold) err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.errLocked()
+}
+
+func (h *hold) errLocked() error {
+	switch h.phase {
+	case held:
+		return nil
+	case lost:
+		return h.lost
+	default:
+		return ErrLockNotHeld
+	}
+}
+
+// lose ends the hold as lost, once, and tells everybody. A release that finds
+// the lock gone on its first send has lost it as well.
+func (h *hold) lose(reason LossReason, now time.Time) {
+	h.mu.Lock()
+	if h.phase == released || h.phase == lost {
+		h.mu.Unlock()
+		return
+	}
+	h.phase = lost
+	h.lost = newError(ErrLockLost, &LostError{Key: h.lock.key, Token: h.token, Reason: reason, At: now}, "lock lost")
+	lost := h.lost
+	if renewed := h.finish(); renewed && reason == lossExpired { // unlocks
+		recordRenewGivenUp()
+	}
+	dispatch.failed(h.lock.key, lost)
+}
+
+// finish closes what watches the hold and takes it out of the manager. It is
+// called with mu locked, by the one that ended the hold, and unlocks it. renewed:
+// the hold was under renewal.
+func (h *hold) finish() (renewed bool) {
+	cause := h.errLocked()
+	contexts := h.contexts
+	h.contexts = nil
+	if h.done != nil && h.done != closedChan { // a release may find a loss
+		close(h.done)
+	}
+	h.done = closedChan
+	leaveMark := h.phase == lost && h.mark
+	h.mu.Unlock()
+	for c := range contexts {
+		c.cancel(cause)
+	}
+	renewed = h.manager.remove(h)
+	if leaveMark {
+		h.manager.clean(h.lock, h.value)
+	}
+	return renewed
+}
+
+// beginRelease ends the hold for its last-level release, or allows to repeat one
+// that was not answered. repeat: this is not the first one.
+func (h *hold) beginRelease() (repeat, ok bool) {
+	h.mu.Lock()
+	switch h.phase {
+	case held:
+		h.phase = releasing
+		h.finish() // unlocks
+		return false, true
+	case releasing:
+		h.mu.Unlock()
+		return true, true
+	default:
+		h.mu.Unlock()
+		return false, false
+	}
+}
+
+// endRelease notes that the last-level release is answered.
+func (h *hold) endRelease() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.phase == releasing {
+		h.phase = released
+	}
+}
+
+// tell notes that the caller is about to get err, so that no later Acquire
+// reports the loss again.
+func (h *hold) tell(err error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.told = true
+	return err
+}
+
+// untoldLoss says whether the hold was lost and no call has reported it yet.
+func (h *hold) untoldLoss() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.phase == lost && !h.told
+}
+
+// gone ends the hold when a script has found it gone from Redis.
+func (h *hold) gone(res script.Result) bool {
+	if res.Err != nil || res.Reply.Code == script.Done {
+		return false
+	}
+	h.lose(reasonOf(res.Reply), time.Now())
+	return true
+}
+
+func reasonOf(reply script.Reply) LossReason {
+	if reply.Code == script.Absent {
+		return lossVanished
+	}
+	return lossTaken
+}
+
+// lengthen believes an answered renewal or reentry that was sent in the given era,
+// unless the answer came after the deadline.
+func (h *hold) lengthen(sent time.Time, ttl time.Duration, era uint) {
+	now := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.phase == held && h.era == era && lease.Left(h.until, now) > 0 {
+		h.until = lease.Later(h.until, lease.Until(sent, h.believed(ttl)))
+	}
+}
+
+// believed is how long a lease of ttl may be trusted in this hold; under mu.
+func (h *hold) believed(ttl time.Duration) time.Duration {
+	if h.ceiling > 0 {
+		return min(ttl, h.ceiling)
+	}
+	return ttl
+}
+
+// keys are those this hold has written; an absent key named in a script makes a
+// slot that is being moved refuse it.
+func (h *hold) keys() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.counted {
+		return []string{h.lock.ownerKey(), h.lock.countKey()}
+	}
+	return []string{h.lock.ownerKey()}
+}
+
+// doneChan is closed when the hold ends.
+func (h *hold) doneChan() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.done == nil {
+		h.done = make(chan struct{})
+	}
+	return h.done
+}
+
+// currentLease is what renewals ask for.
+func (h *hold) currentLease() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lease
+}
+
+// expiry is the moment up to which the hold is trusted.
+func (h *hold) expiry() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.until
+}
+
+// leaseContext is a context that ends with a hold. Err looks at the clock itself:
+// a process that wakes after its deadline must not read "valid" until some timer
+// has run.
+type leaseContext struct {
+	context.Context
+	hold   *hold
+	cancel context.CancelCauseFunc
+}
+
+// Err is nil only while the lease is trusted.
+func (c *leaseContext) Err() error {
+	if err := c.hold.check(time.Now()); err != nil {
+		c.cancel(err)
+	}
+	return c.Context.Err()
+}
+
+// context derives a context that ends with the hold.
+func (h *hold) context(parent context.Context) (context.Context, context.CancelFunc) {
+	inner, cancel := context.WithCancelCause(parent)
+	c := &leaseContext{Context: inner, hold: h, cancel: cancel}
+	h.mu.Lock()
+	if h.phase == held {
+		if h.contexts == nil {
+			h.contexts = make(map[*leaseContext]struct{}, 1)
+		}
+		h.contexts[c] = struct{}{}
+		h.mu.Unlock()
+	} else {
+		cause := h.errLocked()
+		h.mu.Unlock()
+		cancel(cause)
+	}
+	return c, func() {
+		h.mu.Lock()
+		delete(h.contexts, c)
+		h.mu.Unlock()
+		cancel(context.Canceled)
+	}
+}

@@ -1,0 +1,62 @@
+package script
+
+import (
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// outcome is what one send is known to have done.
+type outcome int
+
+const (
+	answered outcome = iota // a reply, or an error that is an answer
+	notRun                  // it did not run: it may be sent again freely
+	unknown                 // it may have run, may be running, or may still arrive
+)
+
+// temporary are the error replies that Redis gives before a script's first
+// write and that pass by themselves: the script changed nothing. OOM is not
+// one of them, a full server is an answer.
+var temporary = []string{
+	"LOADING ", "TRYAGAIN ", "MOVED ", "ASK ", "CLUSTERDOWN ", "READONLY ", "MASTERDOWN ",
+	"NOREPLICAS ", "BUSY ", "MISCONF ", "ERR max number of clients reached", "max number of clients reached",
+}
+
+// classify names what a send that ended in err is known to have done.
+func classify(err error) outcome {
+	var reply redis.Error
+	switch {
+	case err == nil:
+		return answered
+	case errors.As(err, &reply):
+		return classifyReply(reply.Error())
+	case errors.Is(err, redis.ErrClosed), errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
+		return notRun
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return notRun
+	}
+	return unknown
+}
+
+func classifyReply(text string) outcome {
+	for _, prefix := range temporary {
+		if strings.HasPrefix(text, prefix) {
+			return notRun
+		}
+	}
+	// Redis 7 checks this while the script runs: it may have written already.
+	if strings.Contains(text, "attempted to access a non local key") {
+		return unknown
+	}
+	return answered
+}
+
+// noScript matches the prefix only: Valkey's text differs.
+func noScript(err error) bool {
+	return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT")
+}

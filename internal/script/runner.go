@@ -1,0 +1,209 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// fallbackRead bounds a send when neither the caller, nor the call, nor the
+// client's configuration does: the read timeout go-redis uses by default.
+const fallbackRead = 5 * time.Second
+
+// Pauses between sends that did not run.
+const firstPause, longestPause = 2 * time.Millisecond, 50 * time.Millisecond
+
+// Runner sends scripts through one client.
+type Runner struct {
+	client redis.UniversalClient
+	// inline: the client lets go of a call at its context's deadline, so that a
+	// call nobody can cancel needs no goroutine to be left behind.
+	inline bool
+	read   time.Duration // the client's read timeout
+}
+
+// NewRunner looks once at what the client binds its calls to.
+func NewRunner(client redis.UniversalClient) *Runner {
+	r := &Runner{client: client, read: fallbackRead}
+	switch c := client.(type) {
+	case *redis.Client:
+		opt := c.Options()
+		// A TLS handshake and the sentinels' dialer do not look at the deadline.
+		r.inline = opt.ContextTimeoutEnabled && opt.TLSConfig == nil && opt.Addr != "FailoverClient"
+		r.setRead(opt.ReadTimeout)
+	case *redis.ClusterClient:
+		r.setRead(c.Options().ReadTimeout)
+	}
+	return r
+}
+
+func (r *Runner) setRead(d time.Duration) {
+	if d > 0 {
+		r.read = d
+	}
+}
+
+// Call is one request.
+type Call struct {
+	Script  *Script
+	Keys    []string
+	Args    []any
+	Timeout time.Duration // the call's own time with all its re-sends; 0: none of its own
+	Once    bool          // never re-send what may have run
+}
+
+// Result is what is known when a call is over.
+type Result struct {
+	Reply Reply
+	Err   error // nil: Reply is the answer
+	// Resent: the answer may be to a second run of the request.
+	Resent bool
+	// Unanswered: some send of it was never answered, so that the request may
+	// have run without our knowledge, or may still arrive.
+	Unanswered bool
+	// NotRun: it is known that nothing ran.
+	NotRun bool
+}
+
+// Run sends the call until it is answered or its time is up, at the latest when
+// ctx ends. What did not run is repeated with a backoff. What may have run is
+// sent once more with the same arguments; the first send has at most half of
+// the time, so that time is left for the second.
+func (r *Runner) Run(ctx context.Context, call Call) Result {
+	if err := ctx.Err(); err != nil {
+		return Result{Err: err, NotRun: true}
+	}
+	end := r.end(ctx, call)
+	first := time.Now()
+	limit := first.Add(end.Sub(first) / 2)
+	if call.Once {
+		limit = end
+	}
+	var res Result
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		value, err := r.send(ctx, call, limit)
+		switch classify(err) {
+		case answered:
+			return r.answer(call, res, value, err)
+		case unknown:
+			if res.Unanswered || call.Once || ctx.Err() != nil || !time.Now().Before(end) {
+				res.Unanswered = true
+				return giveUp(ctx, call, res, err, end)
+			}
+			res.Unanswered, res.Resent = true, true
+			limit = end
+			continue
+		}
+		if errors.Is(err, redis.ErrClosed) || !sleep(ctx, pause, end) {
+			res.NotRun = !res.Unanswered
+			return giveUp(ctx, call, res, err, end)
+		}
+		if !res.Unanswered { // still the first send that can run: it has half of what is left
+			limit = time.Now().Add(time.Until(end) / 2)
+		}
+	}
+}
+
+// end is when the call has to be over.
+func (r *Runner) end(ctx context.Context, call Call) time.Time {
+	end, bound := ctx.Deadline()
+	if call.Timeout > 0 {
+		if own := time.Now().Add(call.Timeout); !bound || own.Before(end) {
+			end, bound = own, true
+		}
+	}
+	if !bound {
+		end = time.Now().Add(2 * r.read)
+	}
+	return end
+}
+
+func (r *Runner) answer(call Call, res Result, value any, err error) Result {
+	if err == nil {
+		res.Reply, err = call.Script.parse(value)
+	}
+	res.Err = err
+	return res
+}
+
+// giveUp says why: the caller's own end and the call's timeout are named as
+// such, because the client reports both as a network error.
+func giveUp(ctx context.Context, call Call, res Result, err error, end time.Time) Result {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		err = nil // ctx says it below, or the call's own time was up
+	}
+	switch {
+	case ctx.Err() != nil:
+		res.Err = errors.Join(ctx.Err(), err)
+	case !time.Now().Before(end):
+		if deadline, ok := ctx.Deadline(); ok && !deadline.After(end) {
+			res.Err = errors.Join(context.DeadlineExceeded, err)
+		} else {
+			over := fmt.Errorf("no answer within the call's %s: %w", call.Timeout, context.DeadlineExceeded)
+			res.Err = errors.Join(over, err)
+		}
+	case err != nil:
+		res.Err = err
+	default:
+		res.Err = context.DeadlineExceeded
+	}
+	return res
+}
+
+// send is one send; NOSCRIPT is no outcome, the source follows at once (EVAL).
+// It returns at the limit and when ctx ends, whatever the client does.
+func (r *Runner) send(ctx context.Context, call Call, limit time.Time) (any, error) {
+	if r.inline && ctx.Done() == nil {
+		return r.exchange(ctx, call, limit)
+	}
+	type result struct {
+		value any
+		err   error
+	}
+	// Buffered: when the caller has left, the goroutine ends with the client's
+	// own timeout and nobody waits for it. It touches nothing of the caller's.
+	got := make(chan result, 1)
+	go func() {
+		value, err := r.exchange(ctx, call, limit)
+		got <- result{value, err}
+	}()
+	late := time.NewTimer(time.Until(limit))
+	defer late.Stop()
+	select {
+	case res := <-got:
+		return res.value, res.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-late.C:
+		return nil, context.DeadlineExceeded
+	}
+}
+
+func (r *Runner) exchange(ctx context.Context, call Call, limit time.Time) (any, error) {
+	ctx, cancel := context.WithDeadline(ctx, limit)
+	defer cancel()
+	cmd := newCommand(ctx, "evalsha", call.Script.sha, call.Keys, call.Args)
+	if err := r.client.Process(ctx, cmd); noScript(err) {
+		cmd = newCommand(ctx, "eval", call.Script.source, call.Keys, call.Args)
+		_ = r.client.Process(ctx, cmd) // its error is the command's
+	}
+	return cmd.Result()
+}
+
+// sleep is false when the time up to end, or ctx, is over first.
+func sleep(ctx context.Context, d time.Duration, end time.Time) bool {
+	if time.Until(end) <= d {
+		return false
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

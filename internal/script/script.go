@@ -1,0 +1,103 @@
+// Package script runs the lock's Lua scripts: one runner for all of them, which
+// owns every re-send and tells an answer from an unknown outcome.
+package script
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1 (SCRIPT LOAD)
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Codes of the scripts' replies; the same number means the same in each script.
+const (
+	Done   = 1 // it has happened, now or by an earlier send
+	Other  = 2 // another value is in the owner key
+	Absent = 3 // there is no owner key
+	Void   = 4 // this value was given up and takes nothing any more
+	Differ = 5 // the depth is another one, nothing was done
+)
+
+// Script is one Lua source and its SHA-1.
+type Script struct {
+	name, source, sha string
+}
+
+// New makes a script; name is for error messages.
+func New(name, source string) *Script {
+	sum := sha1.Sum([]byte(source)) //nolint:gosec // as above
+	return &Script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
+}
+
+// Load puts the scripts into the cache of every primary (SCRIPT LOAD), so that
+// the first calls do not show as command errors in the host's metrics.
+func Load(ctx context.Context, client redis.UniversalClient, scripts ...*Script) error {
+	load := func(ctx context.Context, c redis.Scripter) error {
+		for _, s := range scripts {
+			if err := c.ScriptLoad(ctx, s.source).Err(); err != nil {
+				return fmt.Errorf("SCRIPT LOAD of %s: %w", s.name, err)
+			}
+		}
+		return nil
+	}
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
+			return load(ctx, c)
+		})
+	}
+	return load(ctx, client)
+}
+
+// Reply is a script's answer: a code above and a number whose meaning each
+// script's header gives.
+type Reply struct {
+	Code int64
+	N    int64
+}
+
+// command is sent once: without NoRetry go-redis would send a script again
+// after a lost reply, and nobody would know that it ran twice.
+type command struct{ *redis.Cmd }
+
+func (command) NoRetry() bool { return true }
+
+func (c command) Clone() redis.Cmder { return command{c.Cmd.Clone().(*redis.Cmd)} }
+
+func newCommand(ctx context.Context, name, payload string, keys []string, args []any) command {
+	words := make([]any, 0, 3+len(keys)+len(args))
+	words = append(words, name, payload, len(keys))
+	for _, key := range keys {
+		words = append(words, key)
+	}
+	words = append(words, args...)
+	cmd := redis.NewCmd(ctx, words...)
+	cmd.SetFirstKeyPos(3)
+	return command{cmd}
+}
+
+// parse checks the shape of a reply: two integers, of which the second may come
+// as a string where a Lua number could not hold it.
+func (s *Script) parse(v any) (Reply, error) {
+	pair, ok := v.([]any)
+	if !ok || len(pair) != 2 {
+		return Reply{}, fmt.Errorf("script %s: reply %v is not a pair", s.name, v)
+	}
+	code, ok := pair[0].(int64)
+	if !ok {
+		return Reply{}, fmt.Errorf("script %s: reply code %v is not an integer", s.name, pair[0])
+	}
+	switch n := pair[1].(type) {
+	case int64:
+		return Reply{code, n}, nil
+	case string:
+		i, err := strconv.ParseInt(n, 10, 64)
+		if err != nil {
+			return Reply{}, fmt.Errorf("script %s: reply %q is not an integer", s.name, n)
+		}
+		return Reply{code, i}, nil
+	}
+	return Reply{}, fmt.Errorf("script %s: reply %v is not an integer", s.name, pair[1])
+}

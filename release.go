@@ -1,0 +1,287 @@
+package redislock
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/go-lynx/lynx-redis-lock/internal/script"
+)
+
+//go:embed scripts/release.lua
+var releaseSource string
+
+//go:embed scripts/unlock.lua
+var unlockSource string
+
+var (
+	releaseScript = script.New("release", releaseSource)
+	unlockScript  = script.New("unlock", unlockSource)
+)
+
+// Release leaves one level; the last one frees the lock. The hold ends, and its
+// renewal stops, when the last level's release is sent. Under a context that has
+// ended already it runs on one of its own, bounded by ScriptCallTimeout.
+//
+// The error Is ErrLockNotHeld when there is no hold, and ErrLockLost as well when the
+// lease ended before. Any other error means that Redis did not answer: the last
+// level's release may then be repeated (by Release only, or the next Acquire does
+// it), and else the key runs out with its lease. A partial release without an
+// answer has counted: do not repeat it.
+func (rl *RedisLock) Release(ctx context.Context) error {
+	if err := rl.ready(ctx); err != nil {
+		return err
+	}
+	return rl.releaseHold(ctx, nil, false)
+}
+
+// releaseBehind frees the lock after fn, all levels that fn has left.
+func (rl *RedisLock) releaseBehind(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rl.callTime())
+	defer cancel()
+	h := rl.current()
+	if h.state() == released { // by fn
+		return nil
+	}
+	err := rl.releaseHold(ctx, h, true)
+	if h.state() == releasing { // no answer, and nobody will repeat it
+		h.endRelease()
+		if h.mark {
+			h.manager.clean(rl, h.value)
+		} else {
+			h.manager.discard(rl, h.value)
+		}
+	}
+	return err
+}
+
+// releaseHold is one release, with its sample and callback. only: of this hold, and
+// not of one that the instance has taken since. all: every level of it.
+func (rl *RedisLock) releaseHold(ctx context.Context, only *hold, all bool) error {
+	start := time.Now()
+	h, result, err := rl.releaseGated(ctx, only, all)
+	recordUnlock(result, time.Since(start))
+	if result == resultFull {
+		notify(func(c LockCallback) { c.OnLockReleased(rl.key, time.Since(h.acquired)) })
+	}
+	return err
+}
+
+// releaseGated is the release itself, which no other call of this instance crosses.
+func (rl *RedisLock) releaseGated(ctx context.Context, only *hold, all bool) (*hold, string, error) {
+	if ctx.Err() != nil {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), rl.callTime())
+		defer cancel()
+		ctx = bounded
+	}
+	if err := rl.enter(ctx); err != nil {
+		return nil, resultError, fmt.Errorf("redislock: releasing %q: another call on this instance is under way: %w", rl.key, err)
+	}
+	defer rl.leave()
+	h := rl.current()
+	if h == nil || (only != nil && h != only) {
+		return h, resultNotHeld, newError(ErrLockNotHeld, nil, "releasing %q, which this instance does not hold", rl.key)
+	}
+	if err := h.check(time.Now()); err == nil && !all {
+		if result, err, over := rl.releasePartly(ctx, h); over {
+			return h, result, err
+		}
+	}
+	result, err := rl.releaseLast(ctx, h)
+	return h, result, err
+}
+
+// releasePartly leaves one of several levels. over: that was it, otherwise there is
+// only one level and the lock is to be freed. It counts when it is sent: whatever
+// the answer, the depth is one less, and the hold's next call settles Redis.
+func (rl *RedisLock) releasePartly(ctx context.Context, h *hold) (result string, err error, over bool) {
+	depth := h.leaveLevel()
+	if depth == 0 {
+		return "", nil, false
+	}
+	res := h.manager.runner.Run(ctx, script.Call{
+		Script: releaseScript, Keys: h.keys(), Timeout: rl.opts.ScriptCallTimeout,
+		Args: []any{h.value, strconv.Itoa(depth), "0"},
+	})
+	h.noteDepthCall(res)
+	if h.gone(res) {
+		return resultNotHeld, h.tell(notHeld(h.err())), true
+	}
+	if res.Err != nil {
+		return resultError, releaseFailed(rl.key, "one level less is held, do not repeat it", res.Err), true
+	}
+	return resultPartial, nil, h.leftLevel(res)
+}
+
+// releaseLast ends the hold and frees the lock, or repeats that after a release
+// without an answer. Then, and on a re-send, a lock that is gone is one we freed.
+func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
+	repeat, ok := h.beginRelease()
+	if !ok {
+		return resultNotHeld, h.tell(notHeld(h.err()))
+	}
+	keys, mark := h.keys(), "0"
+	if h.mark {
+		keys = []string{rl.ownerKey(), rl.countKey(), rl.markKey(h.value)}
+		mark = strconv.FormatInt(max(rl.opts.Expiration, minMark).Milliseconds(), 10)
+	}
+	res := h.manager.runner.Run(ctx, script.Call{
+		Script: releaseScript, Keys: keys, Timeout: rl.opts.ScriptCallTimeout,
+		Args: []any{h.value, "0", mark},
+	})
+	switch {
+	case res.Err != nil:
+		return resultError, releaseFailed(rl.key, "it is not renewed any more and runs out with its lease", res.Err)
+	case res.Reply.Code == script.Done, repeat, res.Resent:
+		h.endRelease()
+		return resultFull, nil
+	}
+	h.gone(res)
+	return resultNotHeld, h.tell(notHeld(h.err()))
+}
+
+// settleRelease repeats a release that got no answer, before a new acquisition: the
+// key would refuse its own instance.
+func (rl *RedisLock) settleRelease(ctx context.Context, h *hold) error {
+	if h.state() != releasing {
+		return nil
+	}
+	if _, err := rl.releaseLast(ctx, h); !isClosed(err) {
+		return err
+	}
+	return nil // its client will never send it; the key runs out
+}
+
+// notHeld says of a loss that the lock is not held; what says so already stays.
+func notHeld(err error) error {
+	if IsLockError(err, ErrCodeLockNotHeld) {
+		return err
+	}
+	return newError(ErrLockNotHeld, err, "the lock is not held any more")
+}
+
+func releaseFailed(key, consequence string, cause error) error {
+	if isClosed(cause) {
+		return clientGone(cause)
+	}
+	return fmt.Errorf("redislock: releasing %q (%s): %w", key, consequence, cause)
+}
+
+// UnlockByValue takes one level off the hold with that owner value (GetValue), in
+// this process or elsewhere, whatever version made it. For a hold of this process
+// it is that hold's Release; a holder elsewhere learns of it by its next call or
+// renewal. It is bounded by DefaultLockOptions.ScriptCallTimeout.
+//
+// The error Is ErrLockNotHeld when that value does not own the lock. Without an
+// answer from Redis it says so: the level may or may not be gone.
+func UnlockByValue(ctx context.Context, key, value string) error {
+	return provider{hostSource{}}.UnlockByValue(ctx, key, value)
+}
+
+func (p provider) UnlockByValue(ctx context.Context, key, value string) error {
+	if ctx == nil {
+		return newError(ErrInvalidOptions, nil, "UnlockByValue of %q with a nil context", key)
+	}
+	if err := ValidateKey(key); err != nil {
+		return newError(ErrInvalidOptions, err, "lock key")
+	}
+	if limit := DefaultLockOptions.ScriptCallTimeout; limit > 0 {
+		bounded, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		ctx = bounded
+	}
+	if h := process.find(value); h != nil && h.lock.key == key {
+		return h.lock.releaseHold(ctx, h, false)
+	}
+	start := time.Now()
+	result, err := p.unlockElsewhere(ctx, key, value)
+	recordUnlock(result, time.Since(start))
+	return err
+}
+
+// unlockElsewhere asks for the depth and takes one off by compare-and-set, again
+// when the holder was quicker. Only the last level may be sent twice: its value
+// never comes back, while one of several levels may be taken anew in between.
+func (p provider) unlockElsewhere(ctx context.Context, key, value string) (string, error) {
+	m, err := p.source.manager()
+	if err != nil {
+		return resultError, err
+	}
+	if value == "" {
+		return resultNotHeld, newError(ErrLockNotHeld, nil, "no owner value was given for %q", key)
+	}
+	tag := HashTag(key)
+	for depth := int64(0); ; {
+		res := m.runner.Run(ctx, script.Call{
+			Script: unlockScript, Keys: []string{tag + ownerSuffix, tag + countSuffix},
+			Args: []any{value, strconv.FormatInt(depth, 10)}, Once: depth > 1,
+		})
+		switch {
+		case res.Err != nil:
+			return resultError, releaseFailed(key, "one level may be gone", res.Err)
+		case res.Reply.Code == script.Differ:
+			depth = res.Reply.N
+		case res.Reply.Code == script.Done && res.Reply.N > 0:
+			return resultPartial, nil
+		case res.Reply.Code == script.Done, depth == 1 && res.Resent:
+			return resultFull, nil
+		default:
+			return resultNotHeld, newError(ErrLockNotHeld, nil, "lock %q is not owned by that value", key)
+		}
+	}
+}
+
+// state is the phase the hold is in.
+func (h *hold) state() phase {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.phase
+}
+
+// noteDepthCall remembers that a call which changes the depth may still arrive:
+// from then on the count in Redis proves nothing against the local depth.
+func (h *hold) noteDepthCall(res script.Result) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.depthUnsure = h.depthUnsure || res.Unanswered
+}
+
+// lowered is the depth Redis had when somebody elsewhere has unlocked a level by
+// value, else the given one. Under mu.
+func (h *hold) lowered(res script.Result, depth int) int {
+	if found := res.Reply.N; !h.depthUnsure && found > 0 && found < int64(depth) {
+		return int(found)
+	}
+	return depth
+}
+
+// enterLevel counts an answered reentry.
+func (h *hold) enterLevel(res script.Result) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.depth = h.lowered(res, h.depth) + 1
+}
+
+// leaveLevel counts a partial release that is about to be sent, and returns the
+// depth that is left; 0: this is the last level, which releaseLast ends.
+func (h *hold) leaveLevel() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.depth <= 1 {
+		return 0
+	}
+	h.depth--
+	h.counted = true
+	return h.depth
+}
+
+// leftLevel settles an answered partial release; false: the level before was the
+// last one, because others were unlocked elsewhere.
+func (h *hold) leftLevel(res script.Result) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.depth = h.lowered(res, h.depth+1) - 1
+	return h.depth > 0
+}

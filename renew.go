@@ -1,0 +1,260 @@
+package redislock
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/go-lynx/lynx-redis-lock/internal/lease"
+	"github.com/go-lynx/lynx-redis-lock/internal/script"
+)
+
+//go:embed scripts/renew.lua
+var renewSource string
+
+//go:embed scripts/touch.lua
+var touchSource string
+
+//go:embed scripts/status.lua
+var statusSource string
+
+var (
+	renewScript  = script.New("renew", renewSource)
+	touchScript  = script.New("touch", touchSource)
+	statusScript = script.New("status", statusSource)
+)
+
+// Renew gives the hold a lease of newExpiration (at least 10 ms), longer or
+// shorter; the rest of the hold is renewed with it, the next acquisition starts
+// from the options again.
+//
+// The error Is ErrInvalidOptions for a bad duration, which touches nothing, and else
+// ErrLockRenewalFailed: with ErrLockNotHeld when there is no hold, with ErrLockLost
+// when the lease is gone, or with the failure of Redis. When a shorter lease got no
+// answer, nothing later in this hold is trusted longer than it: the request may
+// still arrive.
+func (rl *RedisLock) Renew(ctx context.Context, newExpiration time.Duration) error {
+	if err := rl.ready(ctx); err != nil {
+		return err
+	}
+	if newExpiration < minExpiration {
+		return newError(ErrInvalidOptions, nil, "renewing %q by %s, which is below %s", rl.key, newExpiration, minExpiration)
+	}
+	start := time.Now()
+	h := rl.current()
+	over := h == nil || h.state() != held
+	result, err := rl.renewGated(ctx, newExpiration.Truncate(time.Millisecond))
+	recordRenew(result, time.Since(start))
+	if err != nil && (over || !IsLockError(err, ErrCodeLockLost)) { // a loss found here has told by itself
+		dispatch.failed(rl.key, err)
+	}
+	return err
+}
+
+func (rl *RedisLock) renewGated(ctx context.Context, ttl time.Duration) (string, error) {
+	failed := func(cause error) error {
+		return newError(ErrLockRenewalFailed, cause, "renewing %q by %s", rl.key, ttl)
+	}
+	if ctx.Err() != nil || rl.enter(ctx) != nil {
+		return resultError, failed(ctx.Err())
+	}
+	defer rl.leave()
+	h := rl.current()
+	if h == nil {
+		return resultNotExist, failed(ErrLockNotHeld)
+	}
+	if err := h.check(time.Now()); err != nil {
+		return resultNotExist, failed(notHeld(err))
+	}
+	sent := time.Now()
+	era := h.beginRenew(sent, ttl)
+	res := h.manager.runner.Run(ctx, h.renewCall(ttl, "set", rl.opts.ScriptCallTimeout))
+	h.endRenew(res, ttl)
+	if h.gone(res) {
+		return resultOf(res.Reply), failed(notHeld(h.err()))
+	}
+	h.manager.reschedule(h)
+	if res.Err != nil {
+		if isClosed(res.Err) {
+			return resultError, failed(clientGone(res.Err))
+		}
+		return resultError, failed(res.Err)
+	}
+	h.lengthen(sent, ttl, era)
+	h.manager.reschedule(h)
+	if err := h.check(time.Now()); err != nil { // the answer came after the deadline
+		return resultFail, failed(notHeld(err))
+	}
+	h.touch(ctx, ttl)
+	dispatch.renewed(rl.key, ttl)
+	return resultSuccess, nil
+}
+
+// beginRenew counts the lease with the shorter time from the send of a Renew on, and
+// starts a new era: the answer to a renewal sent before lengthens nothing.
+func (h *hold) beginRenew(sent time.Time, ttl time.Duration) (era uint) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.era++
+	h.until = lease.Earlier(h.until, lease.Until(sent, ttl))
+	return h.era
+}
+
+// endRenew keeps the new lease for the renewals to come. A send that was not
+// answered may arrive any time later and shorten what was granted since.
+func (h *hold) endRenew(res script.Result, ttl time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if res.Err == nil && res.Reply.Code == script.Done {
+		h.lease = ttl
+	}
+	if res.Unanswered && (h.ceiling == 0 || ttl < h.ceiling) {
+		h.ceiling = ttl
+	}
+}
+
+func (h *hold) renewCall(ttl time.Duration, how string, timeout time.Duration) script.Call {
+	return script.Call{
+		Script: renewScript, Keys: h.keys(), Timeout: timeout,
+		Args: []any{h.value, strconv.FormatInt(ttl.Milliseconds(), 10), how},
+	}
+}
+
+func resultOf(reply script.Reply) string {
+	if reply.Code == script.Absent {
+		return resultNotExist
+	}
+	return resultNotOwner
+}
+
+// renewTry is what one try of an automatic renewal leaves for the schedule.
+type renewTry struct {
+	failures int
+	earliest time.Time
+}
+
+// autoRenew is one try of an automatic renewal, made by a worker of the manager.
+// failures counts those without an answer before it.
+func (h *hold) autoRenew(ctx context.Context, opts *LockOptions, failures int) renewTry {
+	sent := time.Now()
+	if h.check(sent) != nil {
+		return renewTry{}
+	}
+	h.mu.Lock()
+	until, ttl, believed, era := h.until, h.lease, h.believed(h.lease), h.era
+	h.mu.Unlock()
+	bounded, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	res := h.manager.runner.Run(bounded, h.renewCall(ttl, "lengthen", opts.RenewalConfig.CallTimeout))
+	now := time.Now()
+	if ctx.Err() != nil && res.Err != nil {
+		return renewTry{failures, now} // a drain has ended the renewals
+	}
+	if res.Err != nil {
+		recordRenew(resultError, now.Sub(sent))
+		if err := h.check(now); err != nil {
+			return renewTry{}
+		}
+		cfg := opts.RenewalConfig
+		return renewTry{failures + 1, now.Add(lease.Backoff(failures, cfg.MaxRetries, cfg.BaseDelay, cfg.MaxDelay, lease.Left(until, now)))}
+	}
+	if h.gone(res) {
+		recordRenew(resultOf(res.Reply), now.Sub(sent))
+		return renewTry{}
+	}
+	h.lengthen(sent, ttl, era)
+	if h.check(now) == nil {
+		recordRenew(resultSuccess, now.Sub(sent))
+		dispatch.renewed(h.lock.key, ttl)
+		h.refreshCounter(ctx, ttl, now)
+	}
+	return renewTry{earliest: sent.Add(lease.MinGap(believed))}
+}
+
+// refreshCounter lengthens the counter's TTL when an eighth of TokenTTL has passed,
+// which is what every call that sets it adds.
+func (h *hold) refreshCounter(ctx context.Context, ttl time.Duration, now time.Time) {
+	h.manager.mu.Lock()
+	old := h.lock.opts.FenceKey == "" && now.Sub(h.renewal.touched) >= h.lock.opts.TokenTTL/8
+	h.manager.mu.Unlock()
+	if old {
+		h.touch(ctx, ttl)
+	}
+}
+
+// touch makes the counter outlive the lease by TokenTTL. Its failure costs nothing
+// now: the next renewal tries again.
+func (h *hold) touch(ctx context.Context, ttl time.Duration) {
+	if h.lock.opts.FenceKey != "" {
+		return
+	}
+	sent := time.Now()
+	res := h.manager.runner.Run(ctx, script.Call{
+		Script: touchScript, Keys: []string{h.lock.counterKey()},
+		Args:    []any{strconv.FormatInt(h.lock.counterTTL(ttl), 10)},
+		Timeout: h.lock.callTime(),
+	})
+	if res.Err == nil {
+		h.manager.mu.Lock()
+		h.renewal.touched = sent
+		h.manager.mu.Unlock()
+	}
+}
+
+// EnableAutoRenew starts the renewal of a lock that is held and whose options did
+// not ask for it, by the renewal options given; zero ones take their defaults.
+// Without a hold, or with options that are not valid, it does nothing but log.
+func (rl *RedisLock) EnableAutoRenew(options LockOptions) {
+	h := rl.current()
+	if h == nil || h.check(time.Now()) != nil {
+		return
+	}
+	options.Expiration = rl.opts.Expiration // the hold's lease counts, see Renew
+	opts, err := options.checked(rl.key)
+	if err != nil {
+		logWarn("redislock: EnableAutoRenew of %q: %v", rl.key, err)
+		return
+	}
+	h.manager.renew(h, &opts)
+}
+
+// IsLocked asks Redis (the primary) whether this instance holds the lock. A no
+// ends a hold that was believed held; false after the local deadline in any case.
+func (rl *RedisLock) IsLocked(ctx context.Context) (bool, error) {
+	_, held, err := rl.ask(ctx)
+	return held, err
+}
+
+// TTL asks Redis (the primary) how long the key still lives; 0 when this instance
+// does not hold the lock. It is more than GetRemainingTime by the margin and the
+// time of the calls.
+func (rl *RedisLock) TTL(ctx context.Context) (time.Duration, error) {
+	left, _, err := rl.ask(ctx)
+	return left, err
+}
+
+// ask is one question to Redis about the current hold.
+func (rl *RedisLock) ask(ctx context.Context) (left time.Duration, held bool, err error) {
+	if err := rl.ready(ctx); err != nil {
+		return 0, false, err
+	}
+	h := rl.current()
+	if h == nil || h.check(time.Now()) != nil {
+		return 0, false, ctx.Err()
+	}
+	res := h.manager.runner.Run(ctx, script.Call{
+		Script: statusScript, Keys: []string{rl.ownerKey()}, Args: []any{h.value},
+		Timeout: rl.opts.ScriptCallTimeout,
+	})
+	switch {
+	case isClosed(res.Err):
+		return 0, false, clientGone(res.Err)
+	case res.Err != nil:
+		return 0, false, fmt.Errorf("redislock: asking Redis about %q: %w", rl.key, res.Err)
+	case h.gone(res) || h.check(time.Now()) != nil:
+		return 0, false, nil
+	}
+	return max(time.Duration(res.Reply.N)*time.Millisecond, 0), true, nil
+}
