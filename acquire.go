@@ -213,8 +213,10 @@ func (rl *RedisLock) tryGated(ctx context.Context) (attempt, time.Duration) {
 		return attempt{err: err}, 0
 	}
 	tried := rl.acquireFrom(ctx, m)
-	if next := rl.source.replaced(m); next != m && isClosed(tried.err) {
-		tried = rl.acquireFrom(ctx, next)
+	if isClosed(tried.err) {
+		if next := rl.source.replaced(m); next != m {
+			tried = rl.acquireFrom(ctx, next)
+		}
 	}
 	if isClosed(tried.err) {
 		tried = attempt{err: clientGone(tried.err)}

@@ -60,3 +60,9 @@ func classifyReply(text string) outcome {
 func noScript(err error) bool {
 	return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT")
 }
+
+// Refused says that Redis answered with an error: it can be reached, but not so.
+func Refused(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && classifyReply(reply.Error()) == answered
+}

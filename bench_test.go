@@ -1,0 +1,89 @@
+package redislock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	redislock "github.com/go-lynx/lynx-redis-lock"
+	"github.com/go-lynx/lynx-redis-lock/internal/redistest"
+)
+
+// BenchmarkPair is what a free lock costs beside what no lock on two scripts can
+// beat: two EVALSHA of a script that returns 1, on the same client. The machine is
+// noisy, so both are measured in one run, in turns, and reported as a ratio.
+func BenchmarkPair(b *testing.B) {
+	client := redistest.Start(b).Client(b)
+	ctx := context.Background()
+	trivial := client.ScriptLoad(ctx, "return 1").Val()
+	lock, err := redislock.NewProvider(client).NewLock(ctx, "bench", redislock.DefaultLockOptions)
+	if err != nil {
+		b.Fatal(err)
+	}
+	pair := func() {
+		if err := lock.Acquire(ctx); err != nil {
+			b.Fatal(err)
+		}
+		if err := lock.Release(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+	floor := func() {
+		for range 2 {
+			if err := client.EvalSha(ctx, trivial, []string{"bench"}).Err(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	timed := func(n int, f func()) time.Duration {
+		start := time.Now()
+		for range n {
+			f()
+		}
+		return time.Since(start)
+	}
+	timed(1000, pair)
+	timed(1000, floor)
+	const block = 50
+	var ours, theirs time.Duration
+	b.ResetTimer()
+	for n := 0; n < b.N; n += block {
+		ours += timed(block, pair)
+		theirs += timed(block, floor)
+	}
+	b.ReportMetric(float64(ours)/float64(theirs), "ratio")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkAllocations counts the allocations of one acquire and one release, and
+// of the floor.
+func BenchmarkAllocations(b *testing.B) {
+	client := redistest.Start(b).Client(b)
+	ctx := context.Background()
+	b.Run("pair", func(b *testing.B) {
+		lock, err := redislock.NewProvider(client).NewLock(ctx, "bench", redislock.DefaultLockOptions)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := lock.Acquire(ctx); err != nil {
+				b.Fatal(err)
+			}
+			if err := lock.Release(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("two EVALSHA", func(b *testing.B) {
+		trivial := client.ScriptLoad(ctx, "return 1").Val()
+		b.ReportAllocs()
+		for b.Loop() {
+			for range 2 {
+				if err := client.EvalSha(ctx, trivial, []string{"bench"}).Err(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+}
