@@ -30,7 +30,8 @@ const longestPoll = 50 * time.Millisecond
 
 // attempt is what one try to acquire came to.
 type attempt struct {
-	err error
+	err   error
+	lease time.Duration // when it was acquired
 	// left is what the holder's lease has left, when the lock was refused; < 0: no TTL.
 	left time.Duration
 	// again: another try may succeed, the lock was refused or Redis did not answer.
@@ -178,39 +179,44 @@ func pause(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
 
 // try is one attempt, with its sample and callback.
 func (rl *RedisLock) try(ctx context.Context) attempt {
-	start := time.Now()
-	tried, lease := rl.tryGated(ctx)
-	recordAcquire(tried.err, time.Since(start))
+	tried, took := rl.tryGated(ctx)
+	recordAcquire(tried.err, took)
 	notify(func(c LockCallback) {
 		if tried.err != nil {
 			c.OnLockAcquireFailed(rl.key, tried.err)
 			return
 		}
-		c.OnLockAcquired(rl.key, lease)
+		c.OnLockAcquired(rl.key, tried.lease)
 	})
 	return tried
 }
 
 // tryGated is the attempt itself, which no other call of this instance crosses.
-func (rl *RedisLock) tryGated(ctx context.Context) (attempt, time.Duration) {
+func (rl *RedisLock) tryGated(ctx context.Context) (tried attempt, took time.Duration) {
 	if ctx.Err() != nil || rl.enter(ctx) != nil {
 		return attempt{err: endedBy(ctx, rl.key, nil)}, 0
 	}
 	defer rl.leave()
+	start := time.Now()
+	tried = rl.tryNow(ctx)
+	return tried, time.Since(start)
+}
+
+func (rl *RedisLock) tryNow(ctx context.Context) attempt {
 	if h := rl.current(); h != nil {
 		switch err := h.check(time.Now()); {
 		case err == nil:
 			return rl.reenter(ctx, h)
 		case h.untoldLoss():
-			return attempt{err: h.tell(err)}, 0
+			return attempt{err: h.tell(err)}
 		}
 		if err := rl.settleRelease(ctx, h); err != nil {
-			return attempt{err: rl.acquireFailed(ctx, err), left: -1, again: ctx.Err() == nil}, 0
+			return attempt{err: rl.acquireFailed(ctx, err), left: -1, again: ctx.Err() == nil}
 		}
 	}
 	m, err := rl.source.manager()
 	if err != nil {
-		return attempt{err: err}, 0
+		return attempt{err: err}
 	}
 	tried := rl.acquireFrom(ctx, m)
 	if isClosed(tried.err) {
@@ -221,7 +227,7 @@ func (rl *RedisLock) tryGated(ctx context.Context) (attempt, time.Duration) {
 	if isClosed(tried.err) {
 		tried = attempt{err: clientGone(tried.err)}
 	}
-	return tried, rl.opts.Expiration
+	return tried
 }
 
 // acquireFrom asks for a new hold. Whatever the call may have taken without our
@@ -288,7 +294,7 @@ func (rl *RedisLock) start(ctx context.Context, m *manager, value string, sent t
 	}
 	if err == nil {
 		rl.begin(h)
-		return attempt{}
+		return attempt{lease: h.lease}
 	}
 	if res.Unanswered {
 		m.clean(rl, value)
@@ -309,7 +315,7 @@ func (rl *RedisLock) acquireFailed(ctx context.Context, cause error) error {
 
 // reenter takes one more level. Without an answer the depth stays as it was: the
 // hold's next call names its depth and settles Redis.
-func (rl *RedisLock) reenter(ctx context.Context, h *hold) (attempt, time.Duration) {
+func (rl *RedisLock) reenter(ctx context.Context, h *hold) attempt {
 	h.mu.Lock()
 	depth, ttl, era := h.depth, h.lease, h.era
 	h.counted = true
@@ -328,19 +334,19 @@ func (rl *RedisLock) reenter(ctx context.Context, h *hold) (attempt, time.Durati
 	})
 	h.noteDepthCall(res)
 	if h.gone(res) {
-		return attempt{err: h.tell(h.err())}, 0
+		return attempt{err: h.tell(h.err())}
 	}
 	if res.Err != nil {
 		if isClosed(res.Err) {
-			return attempt{err: clientGone(res.Err)}, 0
+			return attempt{err: clientGone(res.Err)}
 		}
-		return attempt{err: rl.acquireFailed(ctx, res.Err)}, 0
+		return attempt{err: rl.acquireFailed(ctx, res.Err)}
 	}
 	h.enterLevel(res)
 	h.lengthen(sent, ttl, era)
 	h.manager.reschedule(h)
 	if err := h.check(time.Now()); err != nil { // the answer came after the deadline
-		return attempt{err: h.tell(err)}, 0
+		return attempt{err: h.tell(err)}
 	}
-	return attempt{}, ttl
+	return attempt{lease: ttl}
 }

@@ -22,8 +22,8 @@ type LockCallback interface {
 	OnLockReleased(key string, duration time.Duration)
 	// OnLockRenewed: duration is the new lease; for automatic and manual renewals.
 	OnLockRenewed(key string, duration time.Duration)
-	// OnLockRenewalFailed: once for every loss (error Is ErrLockLost), whether or
-	// not the lock was renewed, and once for every manual Renew that failed.
+	// OnLockRenewalFailed: once for every loss (error Is ErrLockLost as well as
+	// ErrLockRenewalFailed), whether or not the lock was renewed, and once for every manual Renew that failed.
 	OnLockRenewalFailed(key string, error error)
 	// OnLockAcquireFailed: once for every failed attempt, so several times in one
 	// call that retries.

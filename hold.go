@@ -134,7 +134,7 @@ func (h *hold) lose(reason LossReason, now time.Time) {
 	if renewed := h.finish(); renewed && reason == lossExpired { // unlocks
 		recordRenewGivenUp()
 	}
-	dispatch.failed(h.lock.key, lost)
+	dispatch.failed(h.lock.key, newError(ErrLockRenewalFailed, lost, "renewing %q", h.lock.key))
 }
 
 // finish closes what watches the hold and takes it out of the manager. It is

@@ -186,10 +186,11 @@ func (rs *RetryStrategy) Validate() error {
 func (rs RetryStrategy) delay(n int) time.Duration {
 	d := max(rs.RetryDelay, minRetryDelay)
 	for range n {
-		if d >= rs.MaxDelay {
+		if d >= rs.MaxDelay/2 {
+			d = max(d, rs.MaxDelay)
 			break
 		}
-		d = min(2*d, rs.MaxDelay)
+		d *= 2
 	}
 	return time.Duration((0.5 + rand.Float64()) * float64(d))
 }

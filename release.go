@@ -60,37 +60,52 @@ func (rl *RedisLock) releaseBehind(ctx context.Context) error {
 // releaseHold is one release, with its sample and callback. only: of this hold, and
 // not of one that the instance has taken since. all: every level of it.
 func (rl *RedisLock) releaseHold(ctx context.Context, only *hold, all bool) error {
-	start := time.Now()
-	h, result, err := rl.releaseGated(ctx, only, all)
-	recordUnlock(result, time.Since(start))
-	if result == resultFull {
-		notify(func(c LockCallback) { c.OnLockReleased(rl.key, time.Since(h.acquired)) })
+	done := rl.releaseGated(ctx, only, all)
+	recordUnlock(done.result, done.took)
+	if done.result == resultFull {
+		notify(func(c LockCallback) { c.OnLockReleased(rl.key, time.Since(done.hold.acquired)) })
 	}
-	return err
+	return done.err
+}
+
+// releaseDone is what one release came to.
+type releaseDone struct {
+	hold   *hold
+	result string
+	err    error
+	took   time.Duration
 }
 
 // releaseGated is the release itself, which no other call of this instance crosses.
-func (rl *RedisLock) releaseGated(ctx context.Context, only *hold, all bool) (*hold, string, error) {
+func (rl *RedisLock) releaseGated(ctx context.Context, only *hold, all bool) (done releaseDone) {
 	if ctx.Err() != nil {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), rl.callTime())
 		defer cancel()
 		ctx = bounded
 	}
 	if err := rl.enter(ctx); err != nil {
-		return nil, resultError, fmt.Errorf("redislock: releasing %q: another call on this instance is under way: %w", rl.key, err)
+		done.result = resultError
+		done.err = fmt.Errorf("redislock: releasing %q: another call on this instance is under way: %w", rl.key, err)
+		return done
 	}
 	defer rl.leave()
+	start := time.Now()
+	defer func() { done.took = time.Since(start) }()
 	h := rl.current()
+	done.hold = h
 	if h == nil || (only != nil && h != only) {
-		return h, resultNotHeld, newError(ErrLockNotHeld, nil, "releasing %q, which this instance does not hold", rl.key)
+		done.result = resultNotHeld
+		done.err = newError(ErrLockNotHeld, nil, "releasing %q, which this instance does not hold", rl.key)
+		return done
 	}
-	if err := h.check(time.Now()); err == nil && !all {
-		if result, err, over := rl.releasePartly(ctx, h); over {
-			return h, result, err
+	if h.check(start) == nil && !all { // check ends a hold whose deadline has passed
+		var over bool
+		if done.result, done.err, over = rl.releasePartly(ctx, h); over {
+			return done
 		}
 	}
-	result, err := rl.releaseLast(ctx, h)
-	return h, result, err
+	done.result, done.err = rl.releaseLast(ctx, h)
+	return done
 }
 
 // releasePartly leaves one of several levels. over: that was it, otherwise there is
@@ -282,6 +297,10 @@ func (h *hold) leaveLevel() int {
 func (h *hold) leftLevel(res script.Result) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.depth = h.lowered(res, h.depth+1) - 1
+	told := h.depth
+	h.depth = h.lowered(res, told+1) - 1
+	if told == 1 && !h.depthUnsure {
+		h.counted = false // the script has deleted it
+	}
 	return h.depth > 0
 }

@@ -66,7 +66,8 @@ func MinGap(ttl time.Duration) time.Duration {
 func Backoff(attempt, doublings int, base, ceiling, left time.Duration) time.Duration {
 	d := base
 	for range min(attempt, doublings) {
-		if d >= ceiling {
+		if d >= ceiling/2 {
+			d = ceiling
 			break
 		}
 		d *= 2
