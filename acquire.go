@@ -102,7 +102,7 @@ func (rl *RedisLock) acquireByOptions(ctx context.Context) (err error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, limit, errWaitTimeout)
 	defer cancel()
 	err = rl.wait(bounded)
-	if err == nil || ctx.Err() != nil || bounded.Err() == nil {
+	if err == nil || ended(ctx) != nil || ended(bounded) == nil {
 		return err
 	}
 	if !IsLockError(err, ErrCodeLockAcquireConflict) && !IsLockError(err, ErrCodeLockAcquireFailed) {
@@ -143,7 +143,7 @@ func (rl *RedisLock) wait(ctx context.Context) error {
 			refused = tried.err
 		}
 		switch {
-		case tried.err != nil && ctx.Err() != nil:
+		case tried.err != nil && ended(ctx) != nil:
 			return endedBy(ctx, rl.key, cmp.Or(refused, tried.err))
 		case !tried.again:
 			return tried.err
@@ -193,7 +193,7 @@ func (rl *RedisLock) try(ctx context.Context) attempt {
 
 // tryGated is the attempt itself, which no other call of this instance crosses.
 func (rl *RedisLock) tryGated(ctx context.Context) (tried attempt, took time.Duration) {
-	if ctx.Err() != nil || rl.enter(ctx) != nil {
+	if ended(ctx) != nil || rl.enter(ctx) != nil {
 		return attempt{err: endedBy(ctx, rl.key, nil)}, 0
 	}
 	defer rl.leave()
@@ -211,7 +211,7 @@ func (rl *RedisLock) tryNow(ctx context.Context) attempt {
 			return attempt{err: h.tell(err)}
 		}
 		if err := rl.settleRelease(ctx, h); err != nil {
-			return attempt{err: rl.acquireFailed(ctx, err), left: -1, again: ctx.Err() == nil}
+			return attempt{err: rl.acquireFailed(ctx, err), left: -1, again: ended(ctx) == nil}
 		}
 	}
 	m, err := rl.source.manager()
@@ -262,7 +262,7 @@ func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager) attempt {
 		return attempt{
 			err:   rl.acquireFailed(ctx, res.Err),
 			left:  -1,
-			again: (res.NotRun || res.Unanswered) && ctx.Err() == nil && !isClosed(res.Err),
+			again: (res.NotRun || res.Unanswered) && ended(ctx) == nil && !isClosed(res.Err),
 		}
 	case res.Reply.Code == script.Other:
 		return attempt{
@@ -285,7 +285,7 @@ func (rl *RedisLock) start(ctx context.Context, m *manager, value string, sent t
 	h.wake.Value, h.ready.Value = h, h
 	var err error
 	switch {
-	case ctx.Err() != nil:
+	case ended(ctx) != nil:
 		err = endedBy(ctx, rl.key, nil)
 	case lease.Left(h.until, now) <= 0:
 		err = newError(ErrLockAcquireFailed, nil, "the answer for %q took longer than its lease of %s", rl.key, h.lease)
@@ -307,7 +307,7 @@ func (rl *RedisLock) start(ctx context.Context, m *manager, value string, sent t
 // acquireFailed is a Redis failure in an acquire, or the caller's own end.
 func (rl *RedisLock) acquireFailed(ctx context.Context, cause error) error {
 	err := newError(ErrLockAcquireFailed, cause, "acquiring %q", rl.key)
-	if ctx.Err() != nil {
+	if ended(ctx) != nil {
 		return endedBy(ctx, rl.key, err)
 	}
 	return err

@@ -96,7 +96,7 @@ func (m *manager) runCleanup(ctx context.Context, c *cleanup) {
 		Timeout: c.lock.callTime(),
 	})
 	retry := res.Err != nil && (res.NotRun || res.Unanswered) && !isClosed(res.Err) && ctx.Err() == nil
-	if res.Err != nil && !retry && ctx.Err() == nil {
+	if res.Err != nil && !retry && !isClosed(res.Err) && ctx.Err() == nil {
 		logWarn("redislock: %q could not be cleaned up and stays locked until its lease ends: %v", c.lock.key, res.Err)
 	}
 	m.mu.Lock()

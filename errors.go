@@ -112,14 +112,23 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("the lease of %q (token %d) ended under its holder: %s", e.Key, e.Token, e.Reason)
 }
 
+// ended is ctx's error. A deadline that has passed counts before ctx's own timer
+// has run: a call bound to it may come back first.
+func ended(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok && ctx.Err() == nil && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
+}
+
 // endedBy is the error of a call that ctx ended before the lock was acquired; both
 // facts are in it. last is what the attempt before met, if anything.
 func endedBy(ctx context.Context, key string, last error) error {
 	class, verb := ErrLockAcquireFailed, "cancelled"
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	cause := ended(ctx)
+	if errors.Is(cause, context.DeadlineExceeded) {
 		class, verb = ErrLockAcquireTimeout, "out of time"
 	}
-	cause := ctx.Err()
 	if c := context.Cause(ctx); c != nil && !errors.Is(cause, c) {
 		cause = errors.Join(cause, c)
 	}

@@ -182,6 +182,5 @@ func (p *Plugin) CleanupTasksContext(ctx context.Context) error {
 		ctx = bounded
 	}
 	left := p.source.stop(ctx)
-	host.stopped(p.source)
 	return drained(ctx, left)
 }

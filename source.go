@@ -52,8 +52,9 @@ func (s *pluginSource) stop(ctx context.Context) int {
 	}
 	left := m.drain(ctx)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.over = true
+	s.mu.Unlock()
+	host.stopped(s, m.client)
 	return left
 }
 
@@ -89,11 +90,11 @@ func (h *hosts) started(s *pluginSource) {
 	h.retired = nil
 }
 
-func (h *hosts) stopped(s *pluginSource) {
+func (h *hosts) stopped(s *pluginSource, client redis.UniversalClient) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.running = slices.DeleteFunc(h.running, func(other *pluginSource) bool { return other == s })
-	h.retired = s.m.client
+	h.retired = client
 }
 
 // last is the plugin that started last and still runs.
