@@ -25,6 +25,9 @@ var temporary = []string{
 	"NOREPLICAS ", "BUSY ", "MISCONF ", "ERR max number of clients reached", "max number of clients reached",
 }
 
+// errUnwritten is in the error of a send that got no connection in its time.
+var errUnwritten = errors.New("no connection to Redis")
+
 // classify names what a send that ended in err is known to have done.
 func classify(err error) outcome {
 	var reply redis.Error
@@ -33,7 +36,7 @@ func classify(err error) outcome {
 		return answered
 	case errors.As(err, &reply):
 		return classifyReply(reply.Error())
-	case errors.Is(err, redis.ErrClosed), errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
+	case errors.Is(err, errUnwritten), errors.Is(err, redis.ErrClosed), errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
 		return notRun
 	}
 	var op *net.OpError

@@ -16,6 +16,10 @@ const fallbackRead = 5 * time.Second
 // Pauses between sends that did not run.
 const firstPause, longestPause = 2 * time.Millisecond, 50 * time.Millisecond
 
+// lastSend is the least time a repeated send is given: one that is cut off at once
+// would only turn "it did not run" into an unknown outcome.
+const lastSend = 30 * time.Millisecond
+
 // Runner sends scripts through one client.
 type Runner struct {
 	client redis.UniversalClient
@@ -89,17 +93,17 @@ func (r *Runner) Run(ctx context.Context, call Call) Result {
 		case answered:
 			return r.answer(call, res, value, err)
 		case unknown:
-			if res.Unanswered || call.Once || ctx.Err() != nil || !time.Now().Before(end) {
+			if over := !time.Now().Before(end); over || res.Unanswered || call.Once || ctx.Err() != nil {
 				res.Unanswered = true
-				return giveUp(ctx, call, res, err, end)
+				return giveUp(ctx, call, res, err, over)
 			}
 			res.Unanswered, res.Resent = true, true
 			limit = end
 			continue
 		}
-		if errors.Is(err, redis.ErrClosed) || !sleep(ctx, pause, end) {
+		if closed := errors.Is(err, redis.ErrClosed); closed || !sleep(ctx, pause, end.Add(-lastSend)) {
 			res.NotRun = !res.Unanswered
-			return giveUp(ctx, call, res, err, end)
+			return giveUp(ctx, call, res, err, !closed)
 		}
 		if !res.Unanswered { // still the first send that can run: it has half of what is left
 			limit = time.Now().Add(time.Until(end) / 2)
@@ -129,26 +133,24 @@ func (r *Runner) answer(call Call, res Result, value any, err error) Result {
 	return res
 }
 
-// giveUp says why: the caller's own end and the call's timeout are named as
-// such, because the client reports both as a network error.
-func giveUp(ctx context.Context, call Call, res Result, err error, end time.Time) Result {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		err = nil // ctx says it below, or the call's own time was up
+// giveUp says why: the caller's own end and the call's timeout are named as such,
+// because the client reports both as a network error. over: the time was up.
+func giveUp(ctx context.Context, call Call, res Result, err error, over bool) Result {
+	if errors.Is(err, errUnwritten) {
+		err = errUnwritten
+	} else if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		err, over = nil, true
 	}
 	switch {
 	case ctx.Err() != nil:
 		res.Err = errors.Join(ctx.Err(), err)
-	case !time.Now().Before(end):
-		if deadline, ok := ctx.Deadline(); ok && !deadline.After(end) {
-			res.Err = errors.Join(context.DeadlineExceeded, err)
-		} else {
-			over := fmt.Errorf("no answer within the call's %s: %w", call.Timeout, context.DeadlineExceeded)
-			res.Err = errors.Join(over, err)
-		}
-	case err != nil:
-		res.Err = err
+	case over && call.Timeout > 0:
+		late := fmt.Errorf("no answer within the call's %s: %w", call.Timeout, context.DeadlineExceeded)
+		res.Err = errors.Join(late, err)
+	case over:
+		res.Err = errors.Join(context.DeadlineExceeded, err)
 	default:
-		res.Err = context.DeadlineExceeded
+		res.Err = err
 	}
 	return res
 }
@@ -156,8 +158,9 @@ func giveUp(ctx context.Context, call Call, res Result, err error, end time.Time
 // send is one send; NOSCRIPT is no outcome, the source follows at once (EVAL).
 // It returns at the limit and when ctx ends, whatever the client does.
 func (r *Runner) send(ctx context.Context, call Call, limit time.Time) (any, error) {
+	state := new(sendState)
 	if r.inline && ctx.Done() == nil {
-		return r.exchange(ctx, call, limit)
+		return r.exchange(ctx, call, limit, state)
 	}
 	type result struct {
 		value any
@@ -167,7 +170,7 @@ func (r *Runner) send(ctx context.Context, call Call, limit time.Time) (any, err
 	// own timeout and nobody waits for it. It touches nothing of the caller's.
 	got := make(chan result, 1)
 	go func() {
-		value, err := r.exchange(ctx, call, limit)
+		value, err := r.exchange(ctx, call, limit, state)
 		got <- result{value, err}
 	}()
 	late := time.NewTimer(time.Until(limit))
@@ -176,19 +179,23 @@ func (r *Runner) send(ctx context.Context, call Call, limit time.Time) (any, err
 	case res := <-got:
 		return res.value, res.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, state.left(ctx.Err())
 	case <-late.C:
-		return nil, context.DeadlineExceeded
+		return nil, state.left(context.DeadlineExceeded)
 	}
 }
 
-func (r *Runner) exchange(ctx context.Context, call Call, limit time.Time) (any, error) {
+func (r *Runner) exchange(ctx context.Context, call Call, limit time.Time, state *sendState) (any, error) {
 	ctx, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
-	cmd := newCommand(ctx, "evalsha", call.Script.sha, call.Keys, call.Args)
-	if err := r.client.Process(ctx, cmd); noScript(err) {
-		cmd = newCommand(ctx, "eval", call.Script.source, call.Keys, call.Args)
-		_ = r.client.Process(ctx, cmd) // its error is the command's
+	cmd := newCommand(ctx, state, "evalsha", call.Script.sha, call.Keys, call.Args)
+	err := r.client.Process(ctx, cmd)
+	if noScript(err) && state.rewind() {
+		cmd = newCommand(ctx, state, "eval", call.Script.source, call.Keys, call.Args)
+		err = r.client.Process(ctx, cmd)
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil, state.left(err)
 	}
 	return cmd.Result()
 }

@@ -58,26 +58,6 @@ type Reply struct {
 	N    int64
 }
 
-// command is sent once: without NoRetry go-redis would send a script again
-// after a lost reply, and nobody would know that it ran twice.
-type command struct{ *redis.Cmd }
-
-func (command) NoRetry() bool { return true }
-
-func (c command) Clone() redis.Cmder { return command{c.Cmd.Clone().(*redis.Cmd)} }
-
-func newCommand(ctx context.Context, name, payload string, keys []string, args []any) command {
-	words := make([]any, 0, 3+len(keys)+len(args))
-	words = append(words, name, payload, len(keys))
-	for _, key := range keys {
-		words = append(words, key)
-	}
-	words = append(words, args...)
-	cmd := redis.NewCmd(ctx, words...)
-	cmd.SetFirstKeyPos(3)
-	return command{cmd}
-}
-
 // parse checks the shape of a reply: two integers, of which the second may come
 // as a string where a Lua number could not hold it.
 func (s *Script) parse(v any) (Reply, error) {

@@ -1,0 +1,29 @@
+GO           ?= go
+GOLANGCI     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GOFUMPT      := mvdan.cc/gofumpt@v0.12.0
+
+.PHONY: test verify bench quickstart deps-test
+
+## test: every test against every backend, with the race detector. A skipped test fails it.
+test: deps-test
+	$(GO) vet ./...
+	$(GO) run ./internal/testcount -race -count=1 -timeout 15m ./...
+
+## verify: what test leaves out: tidiness, linters, formatting and the longer suites.
+verify: deps-test
+	$(GO) mod tidy -diff
+	$(GO) run $(GOLANGCI) run ./...
+	@unformatted=$$($(GO) run $(GOFUMPT) -l .) && \
+		if [ -n "$$unformatted" ]; then echo "not formatted with gofumpt:"; echo "$$unformatted"; exit 1; fi
+# Longer suites go below this line.
+
+## bench: the benchmarks, without the tests.
+bench: deps-test
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+## quickstart: a whole Lynx application on an embedded Redis, which checks itself.
+quickstart:
+	$(GO) run ./examples/quickstart
+
+deps-test:
+	@./.ci/install-redis.sh

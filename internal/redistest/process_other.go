@@ -1,0 +1,11 @@
+//go:build !linux
+
+package redistest
+
+import "syscall"
+
+// dieWithParent: only Linux has a parent-death signal. Elsewhere a killed test
+// binary leaves its servers running.
+func dieWithParent() *syscall.SysProcAttr { return nil }
+
+func waitStopped(int, <-chan struct{}) error { return nil }
