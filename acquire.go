@@ -242,7 +242,7 @@ func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager) attempt {
 	}
 	value, ttl := newValue(), rl.opts.Expiration
 	sent := time.Now()
-	res := m.runner.Run(ctx, script.Call{
+	res := m.run(ctx, script.Call{
 		Script: acquireScript,
 		Keys:   []string{rl.ownerKey(), rl.countKey(), rl.markKey(value), rl.counterKey()},
 		Args: []any{
@@ -325,7 +325,7 @@ func (rl *RedisLock) reenter(ctx context.Context, h *hold) attempt {
 		keys = append(keys, rl.counterKey())
 	}
 	sent := time.Now()
-	res := h.manager.runner.Run(ctx, script.Call{
+	res := h.manager.run(ctx, script.Call{
 		Script: reenterScript, Keys: keys, Timeout: rl.opts.ScriptCallTimeout,
 		Args: []any{
 			h.value, strconv.FormatInt(ttl.Milliseconds(), 10), strconv.Itoa(depth + 1),

@@ -3,6 +3,7 @@ package redislock
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -26,6 +27,9 @@ type manager struct {
 	cluster bool
 	queue   waitq.Queues // the process's waiters for the locks of this client
 
+	calls  atomic.Int32 // of users, in flight: a drain waits for them
+	drains atomic.Int32 // under way: new acquisitions are refused
+
 	// Guarded by mu. Under it: no Redis call, no callback, no waiting; hold.mu
 	// and process.mu may be taken under it, never the other way round.
 	mu       sync.Mutex
@@ -38,7 +42,6 @@ type manager struct {
 	cleanups cleanups
 	timer    *time.Timer
 	armed    time.Time // when timer fires; zero: it does not
-	drains   int       // drains under way: new acquisitions are refused
 	changed  chan struct{}
 	ctx      context.Context // of the workers' calls; ended by a drain
 	cancel   context.CancelFunc
@@ -68,19 +71,37 @@ func newManager(client redis.UniversalClient) *manager {
 
 // admits says whether new acquisitions are taken.
 func (m *manager) admits() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.drains > 0 || process.draining.Load() > 0 {
+	if m.drains.Load() > 0 || process.draining.Load() > 0 {
 		return newError(ErrRenewalServiceStopped, nil, "no new lock while shutting down")
 	}
 	return nil
+}
+
+// beginCall and endCall enclose a call of a user, so that a drain does not give the
+// client up under it: a hold is no longer active while its release is in flight.
+func (m *manager) beginCall() { m.calls.Add(1) }
+
+func (m *manager) endCall() {
+	if m.calls.Add(-1) > 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.settle()
+}
+
+// run is one call of a user.
+func (m *manager) run(ctx context.Context, call script.Call) script.Result {
+	m.beginCall()
+	defer m.endCall()
+	return m.runner.Run(ctx, call)
 }
 
 // add takes a new hold in, before any user code runs.
 func (m *manager) add(h *hold) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.drains > 0 || !process.enlist(m) {
+	if m.drains.Load() > 0 || !process.enlist(m) {
 		return newError(ErrRenewalServiceStopped, nil, "no new lock while shutting down")
 	}
 	m.holds[h.value] = h
@@ -269,7 +290,7 @@ func (m *manager) work() {
 // settle tells the drains that something ended, and strikes an idle manager off
 // the process's list. Under mu.
 func (m *manager) settle() {
-	if len(m.holds) == 0 && m.workers == 0 && m.cleanups.idle() {
+	if len(m.holds) == 0 && m.workers == 0 && m.cleanups.idle() && m.calls.Load() == 0 {
 		process.delist(m)
 	}
 	if m.changed != nil {

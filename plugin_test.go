@@ -40,7 +40,7 @@ type idleWatcher struct {
 
 func (w *idleWatcher) Next() ([]*config.KeyValue, error) {
 	<-w.stop
-	return nil, errors.New("stopped")
+	return nil, context.Canceled // what ends the watching goroutine
 }
 
 func (w *idleWatcher) Stop() error {
@@ -63,11 +63,14 @@ func boot(tb testing.TB, name string, extra map[string]any) (*lynx.LynxApp, erro
 	if err := cfg.Load(); err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = cfg.Close() })
 	app, err := lynx.NewStandaloneApp(cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
+	tb.Cleanup(func() {
+		_ = app.Close() // once more, for tests that close it themselves
+		_ = cfg.Close()
+	})
 	return app, app.LoadPlugins()
 }
 
@@ -82,7 +85,6 @@ func bootOK(tb testing.TB, name string, extra map[string]any) *lynx.LynxApp {
 	if err != nil {
 		tb.Fatalf("the app did not start: %v", err)
 	}
-	tb.Cleanup(func() { _ = app.Close() })
 	return app
 }
 
@@ -158,11 +160,9 @@ func TestWithoutRedisTheErrorSaysWhatToConfigure(t *testing.T) {
 	t.Run("server down", func(t *testing.T) {
 		server := redistest.Start(t)
 		server.Stop()
-		app, err := boot(t, "svc", redisSection(server.Addr()))
-		if err == nil {
+		if _, err := boot(t, "svc", redisSection(server.Addr())); err == nil {
 			t.Fatal("the app started without Redis")
 		}
-		_ = app.Close()
 		if err := redislock.Lock(t.Context(), "job", time.Second, func() error { return nil }); !errors.Is(err, redislock.ErrRedisClientNotFound) {
 			t.Fatal(err)
 		}
@@ -327,7 +327,7 @@ func TestPluginFindsAReplacedClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Stop(p) })
-	lock, err := redislock.NewLock(t.Context(), "job", redislock.DefaultLockOptions)
+	lock, err := redislock.NewLock(t.Context(), "job", redislock.LockOptions{Expiration: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

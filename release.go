@@ -45,6 +45,8 @@ func (rl *RedisLock) releaseBehind(ctx context.Context) error {
 	if h.state() == released { // by fn
 		return nil
 	}
+	h.manager.beginCall()
+	defer h.manager.endCall()
 	err := rl.releaseHold(ctx, h, true)
 	if h.state() == releasing { // no answer, and nobody will repeat it
 		h.endRelease()
@@ -93,6 +95,10 @@ func (rl *RedisLock) releaseGated(ctx context.Context, only *hold, all bool) (do
 	defer func() { done.took = time.Since(start) }()
 	h := rl.current()
 	done.hold = h
+	if h != nil {
+		h.manager.beginCall() // before the hold ends
+		defer h.manager.endCall()
+	}
 	if h == nil || (only != nil && h != only) {
 		done.result = resultNotHeld
 		done.err = newError(ErrLockNotHeld, nil, "releasing %q, which this instance does not hold", rl.key)
@@ -116,7 +122,7 @@ func (rl *RedisLock) releasePartly(ctx context.Context, h *hold) (result string,
 	if depth == 0 {
 		return "", nil, false
 	}
-	res := h.manager.runner.Run(ctx, script.Call{
+	res := h.manager.run(ctx, script.Call{
 		Script: releaseScript, Keys: h.keys(), Timeout: rl.opts.ScriptCallTimeout,
 		Args: []any{h.value, strconv.Itoa(depth), "0"},
 	})
@@ -142,7 +148,7 @@ func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 		keys = []string{rl.ownerKey(), rl.countKey(), rl.markKey(h.value)}
 		mark = strconv.FormatInt(max(rl.opts.Expiration, minMark).Milliseconds(), 10)
 	}
-	res := h.manager.runner.Run(ctx, script.Call{
+	res := h.manager.run(ctx, script.Call{
 		Script: releaseScript, Keys: keys, Timeout: rl.opts.ScriptCallTimeout,
 		Args: []any{h.value, "0", mark},
 	})
@@ -229,7 +235,7 @@ func (p provider) unlockElsewhere(ctx context.Context, key, value string) (strin
 	}
 	tag := HashTag(key)
 	for depth := int64(0); ; {
-		res := m.runner.Run(ctx, script.Call{
+		res := m.run(ctx, script.Call{
 			Script: unlockScript, Keys: []string{tag + ownerSuffix, tag + countSuffix},
 			Args: []any{value, strconv.FormatInt(depth, 10)}, Once: depth > 1,
 		})

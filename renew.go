@@ -70,7 +70,7 @@ func (rl *RedisLock) renewGated(ctx context.Context, ttl time.Duration) (string,
 	}
 	sent := time.Now()
 	era := h.beginRenew(sent, ttl)
-	res := h.manager.runner.Run(ctx, h.renewCall(ttl, "set", rl.opts.ScriptCallTimeout))
+	res := h.manager.run(ctx, h.renewCall(ttl, "set", rl.opts.ScriptCallTimeout))
 	h.endRenew(res, ttl)
 	if h.gone(res) {
 		return resultOf(res.Reply), failed(notHeld(h.err()))
@@ -191,7 +191,7 @@ func (h *hold) touch(ctx context.Context, ttl time.Duration) {
 		return
 	}
 	sent := time.Now()
-	res := h.manager.runner.Run(ctx, script.Call{
+	res := h.manager.run(ctx, script.Call{
 		Script: touchScript, Keys: []string{h.lock.counterKey()},
 		Args:    []any{strconv.FormatInt(h.lock.counterTTL(ttl), 10)},
 		Timeout: h.lock.callTime(),
@@ -244,7 +244,7 @@ func (rl *RedisLock) ask(ctx context.Context) (left time.Duration, held bool, er
 	if h == nil || h.check(time.Now()) != nil {
 		return 0, false, ctx.Err()
 	}
-	res := h.manager.runner.Run(ctx, script.Call{
+	res := h.manager.run(ctx, script.Call{
 		Script: statusScript, Keys: []string{rl.ownerKey()}, Args: []any{h.value},
 		Timeout: rl.opts.ScriptCallTimeout,
 	})

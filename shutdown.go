@@ -111,14 +111,14 @@ func drained(ctx context.Context, left int) error {
 	}
 }
 
-// drain waits until none of the manager's holds is under renewal, gives its
-// cleanups one call's time, and stops its workers. It returns how many holds
+// drain waits until none of the manager's holds is under renewal and no call is in
+// flight, gives its cleanups one call's time, and stops its workers. It returns how many holds
 // were still under renewal when ctx ended.
 func (m *manager) drain(ctx context.Context) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.drains++
-	m.await(ctx, func() bool { return m.active == 0 })
+	m.drains.Add(1)
+	m.await(ctx, func() bool { return m.active == 0 && m.calls.Load() == 0 })
 	if m.active == 0 {
 		call, cancel := context.WithTimeout(ctx, cleanupCaller)
 		m.await(call, func() bool { return m.cleanups.idle() && m.workers == 0 })
@@ -130,7 +130,7 @@ func (m *manager) drain(ctx context.Context) int {
 		// The cancelled calls return at once; nothing touches the client after.
 		m.await(ctx, func() bool { return m.workers == 0 && m.cleanups.running == 0 })
 	}
-	m.drains--
+	m.drains.Add(-1)
 	return left
 }
 
