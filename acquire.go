@@ -116,7 +116,7 @@ var errWaitTimeout = errors.New("WaitTimeout has passed")
 // wait takes its place in the process's line for the key and tries when its turn
 // has come. What it waits for never keeps another goroutine of this instance out.
 func (rl *RedisLock) wait(ctx context.Context) error {
-	if h := rl.current(); h != nil && (h.check(time.Now()) == nil || h.untoldLoss()) {
+	if h := rl.current(); h != nil && (h.trusted() || h.untoldLoss()) {
 		if tried := rl.try(ctx); !tried.again {
 			return tried.err
 		}

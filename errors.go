@@ -75,7 +75,7 @@ func (e *LockError) Unwrap() error {
 // Is matches any LockError with the same code, so that every exported Err… is
 // found however it was wrapped.
 func (e *LockError) Is(target error) bool {
-	t, ok := target.(*LockError) //nolint:errorlint // Is compares one level, errors.Is walks the chain
+	t, ok := target.(*LockError)
 	return ok && e != nil && t != nil && e.Code == t.Code
 }
 

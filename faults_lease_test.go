@@ -160,7 +160,7 @@ func refusedRenewBoundsNothing(t *testing.T, r *faultRig) {
 func shortLeasesAreKept(t *testing.T, r *faultRig) {
 	const tries = 10
 	for range tries {
-		lost, stall := r.keepShortLeases(t)
+		stall, lost := r.keepShortLeases(t)
 		switch {
 		case lost == nil:
 			return
@@ -171,9 +171,9 @@ func shortLeasesAreKept(t *testing.T, r *faultRig) {
 	t.Fatalf("this machine stalled in each of %d tries", tries)
 }
 
-// keepShortLeases returns a lease that was lost, and the longest pause between two
-// looks at the locks, each of which asks Redis something.
-func (r *faultRig) keepShortLeases(t *testing.T) (lost error, stall time.Duration) {
+// keepShortLeases returns the longest pause between two looks at the locks, each of
+// which asks Redis something, and a lease that was lost.
+func (r *faultRig) keepShortLeases(t *testing.T) (stall time.Duration, lost error) {
 	t.Helper()
 	const lasts = 1500 * time.Millisecond // several leases long
 	// Taken before the work starts: it is the renewals that it is in the way of.
@@ -202,7 +202,7 @@ func (r *faultRig) keepShortLeases(t *testing.T) (lost error, stall time.Duratio
 			t.Fatalf("Release: %v", err)
 		}
 	}
-	return lost, stall
+	return stall, lost
 }
 
 // work uses a processor up until stop is closed.

@@ -102,6 +102,9 @@ func (h *hold) check(now time.Time) error {
 	return err
 }
 
+// trusted is check at this moment.
+func (h *hold) trusted() bool { return h.check(time.Now()) == nil }
+
 // err is what is known without looking at the clock.
 func (h *hold) err() error {
 	h.mu.Lock()

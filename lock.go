@@ -192,7 +192,7 @@ func (rl *RedisLock) GetToken() int64 {
 
 // GetValue is the owner value of the current hold, for UnlockByValue; "" when not held.
 func (rl *RedisLock) GetValue() string {
-	if h := rl.current(); h != nil && h.check(time.Now()) == nil {
+	if h := rl.current(); h != nil && h.trusted() {
 		return h.value
 	}
 	return ""
@@ -204,7 +204,7 @@ func (rl *RedisLock) GetExpiration() time.Duration {
 	switch h := rl.current(); {
 	case rl == nil:
 		return 0
-	case h != nil && h.check(time.Now()) == nil:
+	case h != nil && h.trusted():
 		return h.currentLease()
 	default:
 		return rl.opts.Expiration

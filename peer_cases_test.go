@@ -134,7 +134,7 @@ func tokensIncreaseAcrossBoth(t *testing.T, r *peerRig) {
 	ctx, lock, last := t.Context(), r.lock(t), int64(0)
 	for n := range 10 {
 		p := r.peer()
-		token := int64(0)
+		var token int64
 		if n%2 == 0 {
 			token = p.acquire(ctx, t)
 			p.release(ctx, t)

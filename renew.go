@@ -208,7 +208,7 @@ func (h *hold) touch(ctx context.Context, ttl time.Duration) {
 // Without a hold, or with options that are not valid, it does nothing but log.
 func (rl *RedisLock) EnableAutoRenew(options LockOptions) {
 	h := rl.current()
-	if h == nil || h.check(time.Now()) != nil {
+	if h == nil || !h.trusted() {
 		return
 	}
 	options.Expiration = rl.opts.Expiration // the hold's lease counts, see Renew
@@ -241,7 +241,7 @@ func (rl *RedisLock) ask(ctx context.Context) (left time.Duration, held bool, er
 		return 0, false, err
 	}
 	h := rl.current()
-	if h == nil || h.check(time.Now()) != nil {
+	if h == nil || !h.trusted() {
 		return 0, false, ctx.Err()
 	}
 	res := h.manager.run(ctx, script.Call{
@@ -253,7 +253,8 @@ func (rl *RedisLock) ask(ctx context.Context) (left time.Duration, held bool, er
 		return 0, false, clientGone(res.Err)
 	case res.Err != nil:
 		return 0, false, fmt.Errorf("redislock: asking Redis about %q: %w", rl.key, res.Err)
-	case h.gone(res) || h.check(time.Now()) != nil:
+	}
+	if h.gone(res) || !h.trusted() {
 		return 0, false, nil
 	}
 	return max(time.Duration(res.Reply.N)*time.Millisecond, 0), true, nil

@@ -81,11 +81,7 @@ func (r *Runner) Run(ctx context.Context, call Call) Result {
 		return Result{Err: err, NotRun: true}
 	}
 	end := r.end(ctx, call)
-	first := time.Now()
-	limit := first.Add(end.Sub(first) / 2)
-	if call.Once {
-		limit = end
-	}
+	limit := firstLimit(call, end)
 	var res Result
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		value, err := r.send(ctx, call, limit)
@@ -101,14 +97,23 @@ func (r *Runner) Run(ctx context.Context, call Call) Result {
 			limit = end
 			continue
 		}
-		if closed := errors.Is(err, redis.ErrClosed); closed || !sleep(ctx, pause, end.Add(-lastSend)) {
+		if closed := errors.Is(err, redis.ErrClosed); closed || !sleep(ctx, pause, end) {
 			res.NotRun = !res.Unanswered
 			return giveUp(ctx, call, res, err, !closed)
 		}
-		if !res.Unanswered { // still the first send that can run: it has half of what is left
-			limit = time.Now().Add(time.Until(end) / 2)
+		if !res.Unanswered { // still the first send that can run
+			limit = firstLimit(call, end)
 		}
 	}
+}
+
+// firstLimit leaves half of the time to a re-send, if there may be one.
+func firstLimit(call Call, end time.Time) time.Time {
+	if call.Once {
+		return end
+	}
+	now := time.Now()
+	return now.Add(end.Sub(now) / 2)
 }
 
 // end is when the call has to be over.
@@ -200,10 +205,13 @@ func (r *Runner) exchange(ctx context.Context, call Call, limit time.Time, state
 	return cmd.Result()
 }
 
-// sleep is false when the time up to end, or ctx, is over first.
+// sleep pauses for d. It is false when ctx ends first, and when no time would be
+// left for another send: then it sleeps until the end.
 func sleep(ctx context.Context, d time.Duration, end time.Time) bool {
-	if time.Until(end) <= d {
-		return false
+	left := time.Until(end)
+	again := left > d+lastSend
+	if !again {
+		d = left
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -211,6 +219,6 @@ func sleep(ctx context.Context, d time.Duration, end time.Time) bool {
 	case <-ctx.Done():
 		return false
 	case <-t.C:
-		return true
+		return again
 	}
 }

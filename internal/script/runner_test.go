@@ -205,7 +205,7 @@ func TestAResultSaysWhatIsKnown(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // never dialled
-			defer client.Close()
+			defer func() { _ = client.Close() }()
 			h := &hook{answers: c.answers, always: c.always}
 			client.AddHook(h)
 			call := incr("counter", 600*time.Millisecond)
