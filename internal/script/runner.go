@@ -27,11 +27,15 @@ type Runner struct {
 	// call nobody can cancel needs no goroutine to be left behind.
 	inline bool
 	read   time.Duration // the client's read timeout
+	// lost is told of every send without an answer. go-redis's ClusterClient goes
+	// on dialling a dead primary for up to a minute unless it is asked to look
+	// again where the slots are; it does so at most every 200 ms.
+	lost func(context.Context)
 }
 
 // NewRunner looks once at what the client binds its calls to.
 func NewRunner(client redis.UniversalClient) *Runner {
-	r := &Runner{client: client, read: fallbackRead}
+	r := &Runner{client: client, read: fallbackRead, lost: func(context.Context) {}}
 	switch c := client.(type) {
 	case *redis.Client:
 		opt := c.Options()
@@ -40,6 +44,7 @@ func NewRunner(client redis.UniversalClient) *Runner {
 		r.setRead(opt.ReadTimeout)
 	case *redis.ClusterClient:
 		r.setRead(c.Options().ReadTimeout)
+		r.lost = c.ReloadState
 	}
 	return r
 }
@@ -85,10 +90,12 @@ func (r *Runner) Run(ctx context.Context, call Call) Result {
 	var res Result
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		value, err := r.send(ctx, call, limit)
-		switch classify(err) {
-		case answered:
+		what := classify(err)
+		if what == answered {
 			return r.answer(call, res, value, err)
-		case unknown:
+		}
+		r.lost(ctx)
+		if what == unknown {
 			if over := !time.Now().Before(end); over || res.Unanswered || call.Once || ctx.Err() != nil {
 				res.Unanswered = true
 				return giveUp(ctx, call, res, err, over)
