@@ -5,9 +5,12 @@ GOFUMPT      := mvdan.cc/gofumpt@v0.12.0
 .PHONY: test verify bench quickstart deps-test
 
 ## test: every test against every backend, with the race detector. A skipped test fails it.
+## All is built first, on all processors; the packages then run one by one, because
+## short leases are lost on a machine that is busy with something else.
 test: deps-test
 	$(GO) vet ./...
-	$(GO) run ./internal/testcount -race -count=1 -timeout 15m ./...
+	$(GO) test -race -run '^$$' ./... >/dev/null
+	$(GO) run ./internal/testcount -race -count=1 -timeout 15m -p 1 ./...
 
 ## verify: what test leaves out: tidiness, linters, formatting and the longer suites.
 verify: deps-test

@@ -66,6 +66,15 @@ func (p *process) stop() {
 	<-p.done
 }
 
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // pause returns once the kernel has stopped the child, so that a command sent
 // afterwards is certain to find it frozen.
 func (p *process) pause() error {

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -47,8 +48,13 @@ func TestTheServerOutlivesTheThreadThatCalledStart(t *testing.T) {
 func TestAKilledTestBinaryLeavesNoServer(t *testing.T) {
 	const victim = "REDISTEST_VICTIM"
 	if file := os.Getenv(victim); file != "" {
-		addr := redistest.Start(t).Addr()
-		if err := os.WriteFile(file, []byte(addr), 0o600); err != nil {
+		sentinel := redistest.StartSentinel(t)
+		addrs := append(sentinel.Addrs(), redistest.StartCluster(t).Addrs()...)
+		for _, s := range sentinel.Servers() {
+			addrs = append(addrs, s.Addr())
+		}
+		addrs = append(addrs, redistest.Start(t).Addr(), redistest.StartTLS(t).Addr())
+		if err := os.WriteFile(file, []byte(strings.Join(addrs, " ")), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -62,13 +68,19 @@ func TestAKilledTestBinaryLeavesNoServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	file := filepath.Join(dir, "addr")
+	file := filepath.Join(dir, "addrs")
 	cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), victim+"="+file, "TMPDIR="+dir)
 	out, err := cmd.CombinedOutput()
-	addr, readErr := os.ReadFile(file)
+	text, readErr := os.ReadFile(file)
 	if readErr != nil {
 		t.Fatalf("the victim started no server: %v, %v\n%s", readErr, err, out)
 	}
-	eventually(t, "the server of the killed test binary is gone", func() bool { return refuses(string(addr)) })
+	addrs := strings.Fields(string(text))
+	if len(addrs) != 14 {
+		t.Errorf("the victim started %d servers, want 6 for Sentinel, 6 for the Cluster and 2", len(addrs))
+	}
+	for _, addr := range addrs {
+		eventually(t, addr+" of the killed test binary is gone", func() bool { return refuses(addr) })
+	}
 }

@@ -201,20 +201,25 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// startFails runs Start and returns what it failed the test with.
-func startFails(t *testing.T, args ...string) string {
+// failsWith runs f and returns what it failed the test with.
+func failsWith(t *testing.T, f func(testing.TB)) string {
 	t.Helper()
 	r := &recorder{TB: t}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		redistest.Start(r, args...)
+		f(r)
 	}()
 	<-done
 	if r.fatal == "" {
-		t.Error("Start did not fail the test")
+		t.Error("it did not fail the test")
 	}
 	return r.fatal
+}
+
+func startFails(t *testing.T, args ...string) string {
+	t.Helper()
+	return failsWith(t, func(tb testing.TB) { redistest.Start(tb, args...) })
 }
 
 func TestAMissingServerFailsAndSaysWhatToInstall(t *testing.T) {

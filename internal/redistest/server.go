@@ -20,15 +20,19 @@ const startTries = 20
 // testing.TB belong on the goroutine of that test, as tb.Fatal does.
 type Server struct {
 	// Fixed by Start.
-	bin  string
-	dir  string
-	port int
-	args []string
+	bin      string
+	dir      string
+	port     int
+	portFlag string // the option that takes the port: "--port", or TLS's
+	conf     string // a configuration file that Redis may rewrite, or ""
+	args     []string
 
-	// mu guards proc, and is held over a start or a stop, so that a Stop that
-	// overlaps a Restart finds the new process.
-	mu   sync.Mutex
-	proc *process // nil while stopped
+	// mu guards the rest, and is held over a start or a stop, so that a Stop
+	// that overlaps a Restart finds the new process.
+	mu     sync.Mutex
+	proc   *process // nil while stopped
+	frozen bool
+	outage outage
 }
 
 // Start runs a redis-server (7.0 or later) that lives until the test ends. It
@@ -37,7 +41,15 @@ type Server struct {
 // skips it, when there is no redis-server on the PATH.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	s := &Server{bin: lookServer(tb), args: slices.Clone(args)}
+	s := newServer(tb, args)
+	s.launch(tb)
+	return s
+}
+
+// newServer makes the folder, so that files can be put there before launch.
+func newServer(tb testing.TB, args []string) *Server {
+	tb.Helper()
+	s := &Server{bin: lookServer(tb), portFlag: "--port", args: slices.Clone(args)}
 	// Not tb.TempDir: its path holds the test's name and can exceed the 104
 	// bytes that the path of a Unix socket may have.
 	dir, err := os.MkdirTemp("", "redistest")
@@ -46,13 +58,20 @@ func Start(tb testing.TB, args ...string) *Server {
 	}
 	s.dir = dir
 	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return s
+}
+
+// launch finds the server a port and starts it for the rest of the test.
+func (s *Server) launch(tb testing.TB) {
+	tb.Helper()
+	var err error
 	for range startTries {
 		if s.port, err = ports.take(); err != nil {
 			tb.Fatal(err)
 		}
 		if err = s.start(); err == nil {
 			tb.Cleanup(func() { s.Stop(); ports.free(s.port) })
-			return s
+			return
 		}
 		ports.free(s.port)
 		if !errors.Is(err, errPortTaken) {
@@ -60,7 +79,6 @@ func Start(tb testing.TB, args ...string) *Server {
 		}
 	}
 	tb.Fatalf("starting %s: %v", s.bin, err)
-	return nil
 }
 
 // Addr is the server's host:port. It stays the same over Stop and Restart.
@@ -104,31 +122,39 @@ func (s *Server) Restart(tb testing.TB) {
 // connections and bytes for it, and nothing is answered until Resume. It
 // panics when the server does not run, since a fault that silently did not
 // happen would let the test pass.
-func (s *Server) Pause() { s.signal("pause", (*process).pause) }
+func (s *Server) Pause() { s.signal("pause", true, (*process).pause) }
 
 // Resume lets a paused server go on, first with what piled up meanwhile.
-func (s *Server) Resume() { s.signal("resume", (*process).resume) }
+func (s *Server) Resume() { s.signal("resume", false, (*process).resume) }
 
-func (s *Server) signal(verb string, send func(*process) error) {
+func (s *Server) signal(verb string, freeze bool, send func(*process) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.proc == nil {
 		panic("redistest: " + verb + " of a server that was stopped")
 	}
+	if freeze {
+		s.outage = newOutage() // before the signal: the server may be missed from then on
+	}
 	if err := send(s.proc); err != nil {
 		panic("redistest: " + verb + ": " + err.Error())
 	}
+	s.frozen = freeze
 }
 
 // start is called with mu held, or before the server is shared.
 func (s *Server) start() error {
-	socket, logFile := filepath.Join(s.dir, "sock"), filepath.Join(s.dir, "log")
+	socket, logFile := s.socket(), filepath.Join(s.dir, "log")
 	_ = os.Remove(logFile) // each start is judged by its own log
-	proc, err := startProcess(s.bin, s.dir, logFile, append([]string{
-		"--bind", loopback, "--port", strconv.Itoa(s.port),
+	args := append([]string{
+		"--bind", loopback, s.portFlag, strconv.Itoa(s.port),
 		"--unixsocket", socket, "--dir", s.dir,
 		"--save", "", "--appendonly", "no", "--enable-debug-command", "local",
-	}, s.args...))
+	}, s.args...)
+	if s.conf != "" {
+		args = append([]string{s.conf}, args...) // Redis wants it first
+	}
+	proc, err := startProcess(s.bin, s.dir, logFile, args)
 	if err != nil {
 		return err
 	}
@@ -143,10 +169,15 @@ func (s *Server) start() error {
 // stop is called with mu held.
 func (s *Server) stop() {
 	if s.proc != nil {
+		if !s.frozen {
+			s.outage = newOutage() // before the signal, as in signal
+		}
 		s.proc.stop()
-		s.proc = nil
+		s.proc, s.frozen = nil, false
 	}
 }
+
+func (s *Server) socket() string { return filepath.Join(s.dir, "sock") }
 
 func lookServer(tb testing.TB) string {
 	tb.Helper()
