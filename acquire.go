@@ -1,11 +1,8 @@
 package redislock
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
-	"errors"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -23,10 +20,6 @@ var (
 	acquireScript = script.New("acquire", acquireSource)
 	reenterScript = script.New("reenter", reenterSource)
 )
-
-// longestPoll bounds how long the first waiter of a process sleeps between two
-// tries, so that it notices a release before the lease's end.
-const longestPoll = 50 * time.Millisecond
 
 // attempt is what one try to acquire came to.
 type attempt struct {
@@ -75,105 +68,6 @@ func (rl *RedisLock) AcquireWithRetry(ctx context.Context, strategy RetryStrateg
 		case !pause(ctx, strategy.delay(n), nil):
 			return endedBy(ctx, rl.key, tried.err)
 		}
-	}
-}
-
-// AcquireWait waits for the lock until ctx ends. The process's waiters for a key are
-// served in the order in which they came. On a lock this instance holds it is a
-// reentry. It knows no WaitTimeout: ctx is the bound.
-func (rl *RedisLock) AcquireWait(ctx context.Context) (err error) {
-	if err := rl.ready(ctx); err != nil {
-		return err
-	}
-	defer func(start time.Time) { recordWait(err, time.Since(start)) }(time.Now())
-	return rl.wait(ctx)
-}
-
-// acquireByOptions is how the Lock… functions acquire.
-func (rl *RedisLock) acquireByOptions(ctx context.Context) (err error) {
-	limit := rl.opts.WaitTimeout
-	switch {
-	case limit == 0:
-		return rl.AcquireWithRetry(ctx, rl.opts.RetryStrategy)
-	case limit < 0:
-		return rl.AcquireWait(ctx)
-	}
-	defer func(start time.Time) { recordWait(err, time.Since(start)) }(time.Now())
-	bounded, cancel := context.WithTimeoutCause(ctx, limit, errWaitTimeout)
-	defer cancel()
-	err = rl.wait(bounded)
-	if err == nil || ended(ctx) != nil || ended(bounded) == nil {
-		return err
-	}
-	if !IsLockError(err, ErrCodeLockAcquireConflict) && !IsLockError(err, ErrCodeLockAcquireFailed) {
-		err = newError(ErrLockAcquireConflict, err, "others were before this waiter")
-	}
-	return newError(ErrLockAcquireTimeout, err, "waited %s for %q", limit, rl.key)
-}
-
-var errWaitTimeout = errors.New("WaitTimeout has passed")
-
-// wait takes its place in the process's line for the key and tries when its turn
-// has come. What it waits for never keeps another goroutine of this instance out.
-func (rl *RedisLock) wait(ctx context.Context) error {
-	if h := rl.current(); h != nil && (h.trusted() || h.untoldLoss()) {
-		if tried := rl.try(ctx); !tried.again {
-			return tried.err
-		}
-	}
-	m, err := rl.source.manager()
-	if err != nil {
-		return err
-	}
-	place := m.queue.Join(rl.key)
-	defer place.Leave()
-	var refused error
-	for {
-		begun := rl.nextHold()
-		if rl.Err() != nil { // else this instance has it by now, and the try is a reentry
-			select {
-			case <-place.Turn():
-			case <-begun:
-			case <-ctx.Done():
-				return endedBy(ctx, rl.key, refused)
-			}
-		}
-		tried := rl.try(ctx)
-		if IsLockError(tried.err, ErrCodeLockAcquireConflict) {
-			refused = tried.err
-		}
-		switch {
-		case tried.err != nil && ended(ctx) != nil:
-			return endedBy(ctx, rl.key, cmp.Or(refused, tried.err))
-		case !tried.again:
-			return tried.err
-		case !pause(ctx, poll(tried.left), begun):
-			return endedBy(ctx, rl.key, cmp.Or(refused, tried.err))
-		}
-	}
-}
-
-// poll is how long the first waiter sleeps: until the holder's lease ends, at most
-// longestPoll, with a jitter so that processes do not try in step.
-func poll(left time.Duration) time.Duration {
-	d := longestPoll
-	if left >= 0 {
-		d = min(d, left+time.Millisecond)
-	}
-	return time.Duration((0.5 + rand.Float64()/2) * float64(max(d, time.Millisecond)))
-}
-
-// pause is false when ctx ended first; early ends it before its time.
-func pause(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-early:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -236,21 +130,9 @@ func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager) attempt {
 	if err := m.admits(); err != nil {
 		return attempt{err: err}
 	}
-	mode := ""
-	if rl.opts.TokenMode == TokenClock {
-		mode = "clock"
-	}
-	value, ttl := newValue(), rl.opts.Expiration
+	value := newValue()
 	sent := time.Now()
-	res := m.run(ctx, script.Call{
-		Script: acquireScript,
-		Keys:   []string{rl.ownerKey(), rl.countKey(), rl.markKey(value), rl.counterKey()},
-		Args: []any{
-			value, strconv.FormatInt(ttl.Milliseconds(), 10),
-			strconv.FormatInt(rl.counterTTL(ttl), 10), mode,
-		},
-		Timeout: rl.opts.ScriptCallTimeout,
-	})
+	res := m.run(ctx, rl.acquireCall(value))
 	if res.Err == nil && res.Reply.Code == script.Done {
 		return rl.start(ctx, m, value, sent, res)
 	}
@@ -272,6 +154,22 @@ func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager) attempt {
 		}
 	}
 	return attempt{err: newError(ErrLockAcquireFailed, nil, "acquiring %q was given up before it ran", rl.key), left: -1, again: true}
+}
+
+func (rl *RedisLock) acquireCall(value string) script.Call {
+	ttl, mode := rl.opts.Expiration, ""
+	if rl.opts.TokenMode == TokenClock {
+		mode = "clock"
+	}
+	return script.Call{
+		Script: acquireScript,
+		Keys:   []string{rl.ownerKey(), rl.countKey(), rl.markKey(value), rl.counterKey()},
+		Args: []any{
+			value, strconv.FormatInt(ttl.Milliseconds(), 10),
+			strconv.FormatInt(rl.counterTTL(ttl), 10), mode,
+		},
+		Timeout: rl.opts.ScriptCallTimeout,
+	}
 }
 
 // start begins the hold that Redis has granted, unless nobody wants it any more.
