@@ -24,6 +24,9 @@ type backend struct {
 var backends = []backend{
 	{"miniredis", startMiniredis},
 	{"standalone", startStandalone},
+	{"sentinel", startSentinel},
+	{"cluster", startCluster},
+	{"tls", startTLS},
 }
 
 // env is a running backend. It is shared by all its tests, which keep apart by
