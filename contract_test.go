@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,32 +38,14 @@ func TestContract(t *testing.T) {
 			for _, c := range serial {
 				t.Run(c.sentence, func(t *testing.T) { c.check(t, newBed(t, e)) })
 			}
-			sideBySide(parallel, func(c behaviour) {
-				t.Run(c.sentence, func(t *testing.T) { c.check(t, newBed(t, e)) })
-			})
-		})
-	}
-}
-
-// sideBySide runs behaviours at the same time, and returns after the last. It is in
-// place of t.Parallel, which allows as many as there are cores: these wait for
-// leases most of their time.
-func sideBySide(behaviours []behaviour, run func(behaviour)) {
-	const most = 8
-	next := make(chan behaviour)
-	var wg sync.WaitGroup
-	for range most {
-		wg.Go(func() {
-			for c := range next {
-				run(c)
+			for _, c := range parallel {
+				t.Run(c.sentence, func(t *testing.T) {
+					t.Parallel()
+					c.check(t, newBed(t, e))
+				})
 			}
 		})
 	}
-	for _, c := range behaviours {
-		next <- c
-	}
-	close(next)
-	wg.Wait()
 }
 
 // bed is what one test works with: a key of its own, a client with a hook in it,

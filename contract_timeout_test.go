@@ -18,7 +18,7 @@ func timeout(d time.Duration) option {
 // callTimeout is the timeout of calls that are cut off. The same locks also make
 // calls that have to be answered within it on a busy machine. farAbove is more
 // than such a call may take and less than what would bound it otherwise.
-const callTimeout, farAbove = 300 * time.Millisecond, 5 * time.Second
+const callTimeout, farAbove = 800 * time.Millisecond, 6 * time.Second
 
 // cutOff runs a call against a silent Redis: the lock's own timeout has to end it.
 func cutOff(t *testing.T, b *bed, what string, call func() error) error {
@@ -77,7 +77,7 @@ var timeoutContract = []behaviour{
 		wantIs(t, err, redislock.ErrLockAcquireFailed)
 	}},
 	{"the_release_behind_fn_is_bounded_too", func(t *testing.T, b *bed) {
-		var resume func()
+		resume := func() {}
 		got := async(func() error {
 			return b.locks.LockWithOptions(context.Background(), b.key, options(timeout(callTimeout)), func() error {
 				resume = b.wire.stall(t)

@@ -133,10 +133,10 @@ var waitContract = []behaviour{
 	{"WaitTimeout_that_runs_out_is_ErrLockAcquireTimeout_and_a_conflict", func(t *testing.T, b *bed) {
 		b.held(t)
 		started := time.Now()
-		err := b.locks.LockWithOptions(t.Context(), b.key, options(wait(80*time.Millisecond)), func() error { t.Error("fn has run"); return nil })
+		err := b.locks.LockWithOptions(t.Context(), b.key, options(wait(400*time.Millisecond)), func() error { t.Error("fn has run"); return nil })
 		wantIs(t, err, redislock.ErrLockAcquireTimeout, redislock.ErrLockAcquireConflict)
 		wantNot(t, err, redislock.ErrMaxRetriesExceeded, context.Canceled)
-		between(t, "time of the wait", time.Since(started), 80*time.Millisecond, patience)
+		between(t, "time of the wait", time.Since(started), 400*time.Millisecond, patience)
 	}},
 	{"WaitTimeout_that_runs_out_behind_another_waiter_is_the_same", func(t *testing.T, b *bed) {
 		b.held(t)
@@ -144,7 +144,7 @@ var waitContract = []behaviour{
 		defer cancel()
 		first := b.lock(t)
 		_ = waiting(t, b, func() error { return first.AcquireWait(ctx) })
-		err := b.locks.LockContext(t.Context(), b.key, options(wait(50*time.Millisecond)), func(context.Context, *redislock.RedisLock) error {
+		err := b.locks.LockContext(t.Context(), b.key, options(wait(400*time.Millisecond)), func(context.Context, *redislock.RedisLock) error {
 			t.Error("fn has run")
 			return nil
 		})

@@ -270,7 +270,7 @@ var metricsContract = []behaviour{
 	}, ``),
 	{"a_renewal_given_up_at_the_deadline_is_fail_once_and_error_per_attempt", func(t *testing.T, b *bed) {
 		before := samples(t)
-		lock := b.held(t, renewed, expiration(300*time.Millisecond))
+		lock := b.held(t, renewed, expiration(500*time.Millisecond))
 		b.wire.reset()
 		b.wire.refuse()
 		runsOut(t, lock)
