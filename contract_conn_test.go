@@ -95,7 +95,7 @@ func (c *conn) Close() error {
 	defer c.wire.mu.Unlock()
 	if len(c.held) > 0 {
 		c.closed = true
-		return c.Conn.SetReadDeadline(time.Now()) // lets go of who reads
+		return c.SetReadDeadline(time.Now()) // lets go of who reads
 	}
 	return c.Conn.Close()
 }
@@ -126,11 +126,11 @@ func (w *wire) stall(t *testing.T) (resume func()) {
 func (c *conn) arrive() {
 	c.wire.mu.Lock()
 	defer c.wire.mu.Unlock()
-	_ = c.Conn.SetWriteDeadline(time.Now().Add(patience))
+	_ = c.SetWriteDeadline(time.Now().Add(patience))
 	_, _ = c.Conn.Write(c.held)
 	c.held = nil
 	if c.closed {
-		_ = c.Conn.SetReadDeadline(time.Now().Add(patience))
+		_ = c.SetReadDeadline(time.Now().Add(patience))
 		_, _ = c.Conn.Read(make([]byte, 1024))
 		_ = c.Conn.Close()
 	}
