@@ -18,7 +18,9 @@ verify: deps-test
 	$(GO) run $(GOLANGCI) run ./...
 	@unformatted=$$($(GO) run $(GOFUMPT) -l .) && \
 		if [ -n "$$unformatted" ]; then echo "not formatted with gofumpt:"; echo "$$unformatted"; exit 1; fi
-# Longer suites go below this line.
+	$(GO) test -run '^$$' -fuzz FuzzValidateKey -fuzztime 10s .
+	$(GO) test -run '^$$' -fuzz FuzzLockOptionsValidate -fuzztime 10s .
+	$(GO) test -run '^$$' -fuzz FuzzReadFrame -fuzztime 10s ./internal/redistest
 
 ## bench: the benchmarks, without the tests.
 bench: deps-test
