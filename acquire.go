@@ -25,6 +25,7 @@ var (
 type attempt struct {
 	err   error
 	lease time.Duration // when it was acquired
+	freed *hold         // the last hold, whose release has got its answer only now
 	// left is what the holder's lease has left, when the lock was refused; < 0: no TTL.
 	left time.Duration
 	// again: another try may succeed, the lock was refused or Redis did not answer.
@@ -74,6 +75,9 @@ func (rl *RedisLock) AcquireWithRetry(ctx context.Context, strategy RetryStrateg
 // try is one attempt, with its sample and callback.
 func (rl *RedisLock) try(ctx context.Context) attempt {
 	tried, took := rl.tryGated(ctx)
+	if tried.freed != nil {
+		_ = rl.finish(releaseDone{hold: tried.freed, result: resultFull})
+	}
 	recordAcquire(tried.err, took)
 	notify(func(c LockCallback) {
 		if tried.err != nil {
@@ -97,17 +101,27 @@ func (rl *RedisLock) tryGated(ctx context.Context) (tried attempt, took time.Dur
 }
 
 func (rl *RedisLock) tryNow(ctx context.Context) attempt {
+	var freed *hold
 	if h := rl.current(); h != nil {
 		switch err := h.check(time.Now()); {
 		case err == nil:
 			return rl.reenter(ctx, h)
 		case h.untoldLoss():
 			return attempt{err: h.tell(err)}
-		}
-		if err := rl.settleRelease(ctx, h); err != nil {
-			return attempt{err: rl.acquireFailed(ctx, err), left: -1, again: ended(ctx) == nil}
+		case h.state() == releasing:
+			if err := rl.settleRelease(ctx, h); err != nil {
+				return attempt{err: rl.acquireFailed(ctx, err), left: -1, again: ended(ctx) == nil}
+			}
+			freed = h
 		}
 	}
+	tried := rl.acquireAnew(ctx)
+	tried.freed = freed
+	return tried
+}
+
+// acquireAnew asks for a new hold, of the client that is configured by now.
+func (rl *RedisLock) acquireAnew(ctx context.Context) attempt {
 	m, err := rl.source.manager()
 	if err != nil {
 		return attempt{err: err}
@@ -130,9 +144,14 @@ func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager) attempt {
 	if err := m.admits(); err != nil {
 		return attempt{err: err}
 	}
+	m.beginCall()
+	defer m.endCall()
+	if err := m.admits(); err != nil { // a drain may have found no call in flight
+		return attempt{err: err}
+	}
 	value := newValue()
 	sent := time.Now()
-	res := m.run(ctx, rl.acquireCall(value))
+	res := m.runner.Run(ctx, rl.acquireCall(value))
 	if res.Err == nil && res.Reply.Code == script.Done {
 		return rl.start(ctx, m, value, sent, res)
 	}
@@ -223,7 +242,7 @@ func (rl *RedisLock) reenter(ctx context.Context, h *hold) attempt {
 		keys = append(keys, rl.counterKey())
 	}
 	sent := time.Now()
-	res := h.manager.run(ctx, script.Call{
+	res := h.manager.runner.Run(ctx, script.Call{
 		Script: reenterScript, Keys: keys, Timeout: rl.opts.ScriptCallTimeout,
 		Args: []any{
 			h.value, strconv.FormatInt(ttl.Milliseconds(), 10), strconv.Itoa(depth + 1),
@@ -240,7 +259,9 @@ func (rl *RedisLock) reenter(ctx context.Context, h *hold) attempt {
 		}
 		return attempt{err: rl.acquireFailed(ctx, res.Err)}
 	}
-	h.enterLevel(res)
+	if now := h.enterLevel(res); now <= depth { // the script has written a level too many
+		rl.settleDepth(ctx, h, now)
+	}
 	h.lengthen(sent, ttl, era)
 	h.manager.reschedule(h)
 	if err := h.check(time.Now()); err != nil { // the answer came after the deadline

@@ -11,6 +11,8 @@ import (
 // callback delays nothing but the caller (acquire, release) or later callbacks
 // (renewal, loss), never a renewal; a panic is logged and changes no result.
 //
+// Shutdown waits for callbacks, so none may call it.
+//
 // OnLockAcquired and OnLockReleased run in the goroutine that made the call.
 // OnLockAcquired is called for every level, OnLockReleased for the last one
 // only. OnLockRenewed and OnLockRenewalFailed run on one other goroutine, in
@@ -67,6 +69,8 @@ func notify(call func(LockCallback)) {
 	if callback == nil {
 		return
 	}
+	dispatch.begin()
+	defer dispatch.end()
 	defer func() {
 		if p := recover(); p != nil {
 			logError("redislock: a lock callback panicked: %v\n%s", p, debug.Stack())
@@ -85,7 +89,8 @@ type dispatcher struct {
 	mu      sync.Mutex // guards the rest; no callback runs under it
 	queue   []func(LockCallback)
 	running bool
-	idle    chan struct{} // closed when running ends; nil: nobody waits
+	calls   int           // callbacks in flight, of the callers' goroutines too
+	idle    chan struct{} // closed when nothing is queued or in flight; nil: nobody waits
 	dropped bool
 }
 
@@ -122,14 +127,18 @@ func (d *dispatcher) add(call func(LockCallback), mayDrop bool) {
 }
 
 func (d *dispatcher) run() {
+	over := false
+	defer func() {
+		if !over { // a callback has ended its goroutine (runtime.Goexit)
+			go d.run()
+		}
+	}()
 	for {
 		d.mu.Lock()
 		if len(d.queue) == 0 {
+			over = true
 			d.running, d.dropped = false, false
-			if d.idle != nil {
-				close(d.idle)
-				d.idle = nil
-			}
+			d.settle()
 			d.mu.Unlock()
 			return
 		}
@@ -141,11 +150,33 @@ func (d *dispatcher) run() {
 	}
 }
 
-// done is closed once every callback queued so far has returned.
+// begin and end enclose every callback.
+func (d *dispatcher) begin() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls++
+}
+
+func (d *dispatcher) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls--
+	d.settle()
+}
+
+// settle tells those who wait that nothing is queued or in flight. Under mu.
+func (d *dispatcher) settle() {
+	if d.idle != nil && !d.running && d.calls == 0 {
+		close(d.idle)
+		d.idle = nil
+	}
+}
+
+// done is closed once every callback has returned, those queued too.
 func (d *dispatcher) done() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.running {
+	if !d.running && d.calls == 0 {
 		return closedChan
 	}
 	if d.idle == nil {

@@ -40,7 +40,7 @@ func (r *recorder) note(key, what string, duration time.Duration, err error) {
 func (r *recorder) OnLockAcquired(key string, d time.Duration) { r.note(key, "acquired", d, nil) }
 func (r *recorder) OnLockReleased(key string, d time.Duration) { r.note(key, "released", d, nil) }
 func (r *recorder) OnLockRenewed(key string, d time.Duration)  { r.note(key, "renewed", d, nil) }
-func (r *recorder) OnLockRenewalFailed(key string, err error) { r.note(key, "renewal failed", 0, err) }
+func (r *recorder) OnLockRenewalFailed(key string, err error)  { r.note(key, "renewal failed", 0, err) }
 
 func (r *recorder) OnLockAcquireFailed(key string, err error) { r.note(key, "acquire failed", 0, err) }
 func (r *recorder) count(what string) int                     { return len(r.all(what)) }

@@ -46,6 +46,7 @@ type hold struct {
 	counted     bool          // this hold has written a count key
 	depthUnsure bool          // a call that changes the depth was not answered
 	lease       time.Duration // what renewals ask for
+	pending     time.Duration // the lease of a Renew in flight: it may arrive at any moment; 0: none
 	ceiling     time.Duration // no lease is believed longer; 0: none. See Renew.
 	until       time.Time     // trusted up to here
 	era         uint          // a renewal sent in an earlier era lengthens nothing any more
@@ -96,7 +97,7 @@ func (h *hold) check(now time.Time) error {
 	err := h.errLocked()
 	h.mu.Unlock()
 	if expired {
-		h.lose(lossExpired, now)
+		h.lose(held, lossExpired, now)
 		return h.err()
 	}
 	return err
@@ -123,13 +124,14 @@ func (h *hold) errLocked() error {
 	}
 }
 
-// lose ends the hold as lost, once, and tells everybody. A release that finds
-// the lock gone on its first send has lost it as well.
-func (h *hold) lose(reason LossReason, now time.Time) {
+// lose ends the hold as lost, once, and tells everybody. In a later phase than
+// latest it does nothing: what a renewal or a question hears after our own release
+// is no loss. Only the release itself, on its first send, may find one then.
+func (h *hold) lose(latest phase, reason LossReason, now time.Time) bool {
 	h.mu.Lock()
-	if h.phase == released || h.phase == lost {
+	if h.phase > latest {
 		h.mu.Unlock()
-		return
+		return false
 	}
 	h.phase = lost
 	h.lost = newError(ErrLockLost, &LostError{Key: h.lock.key, Token: h.token, Reason: reason, At: now}, "lock lost")
@@ -138,6 +140,7 @@ func (h *hold) lose(reason LossReason, now time.Time) {
 		recordRenewGivenUp()
 	}
 	dispatch.failed(h.lock.key, newError(ErrLockRenewalFailed, lost, "renewing %q", h.lock.key))
+	return true
 }
 
 // finish closes what watches the hold and takes it out of the manager. It is
@@ -211,7 +214,7 @@ func (h *hold) gone(res script.Result) bool {
 	if res.Err != nil || res.Reply.Code == script.Done {
 		return false
 	}
-	h.lose(reasonOf(res.Reply), time.Now())
+	h.lose(held, reasonOf(res.Reply), time.Now())
 	return true
 }
 
@@ -235,8 +238,10 @@ func (h *hold) lengthen(sent time.Time, ttl time.Duration, era uint) {
 
 // believed is how long a lease of ttl may be trusted in this hold; under mu.
 func (h *hold) believed(ttl time.Duration) time.Duration {
-	if h.ceiling > 0 {
-		return min(ttl, h.ceiling)
+	for _, limit := range []time.Duration{h.pending, h.ceiling} {
+		if limit > 0 {
+			ttl = min(ttl, limit)
+		}
 	}
 	return ttl
 }

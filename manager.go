@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"context"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/go-lynx/lynx-redis-lock/internal/lease"
 	"github.com/go-lynx/lynx-redis-lock/internal/script"
 	"github.com/go-lynx/lynx-redis-lock/internal/timeheap"
-	"github.com/go-lynx/lynx-redis-lock/internal/waitq"
 )
 
 // manager keeps the holds of one client: it renews them, ends them at their
@@ -25,9 +25,9 @@ type manager struct {
 	client  redis.UniversalClient
 	runner  *script.Runner
 	cluster bool
-	queue   waitq.Queues // the process's waiters for the locks of this client
+	id      any // of the client: several providers may be over one
 
-	calls  atomic.Int32 // of users, in flight: a drain waits for them
+	calls  atomic.Int32 // acquires and releases in flight: a drain waits for them
 	drains atomic.Int32 // under way: new acquisitions are refused
 
 	// Guarded by mu. Under it: no Redis call, no callback, no waiting; hold.mu
@@ -60,8 +60,11 @@ type renewal struct {
 func newManager(client redis.UniversalClient) *manager {
 	_, cluster := client.(*redis.ClusterClient)
 	m := &manager{
-		client: client, runner: script.NewRunner(client), cluster: cluster,
+		client: client, runner: script.NewRunner(client), cluster: cluster, id: client,
 		holds: make(map[string]*hold), limit: defaultPoolSize,
+	}
+	if !reflect.TypeOf(client).Comparable() { // a wrapper that is no pointer
+		m.id = m
 	}
 	m.timer = time.AfterFunc(time.Hour, m.tick)
 	m.timer.Stop()
@@ -72,14 +75,19 @@ func newManager(client redis.UniversalClient) *manager {
 // admits says whether new acquisitions are taken.
 func (m *manager) admits() error {
 	if m.drains.Load() > 0 || process.draining.Load() > 0 {
-		return newError(ErrRenewalServiceStopped, nil, "no new lock while shutting down")
+		return stopping()
 	}
 	return nil
 }
 
-// beginCall and endCall enclose a call of a user, so that a drain does not give the
-// client up under it: a hold is no longer active while its release is in flight.
-func (m *manager) beginCall() { m.calls.Add(1) }
+// beginCall and endCall enclose an acquire or a release, so that a drain does not
+// give the client up under it: a hold is not yet active, or no longer, while its
+// call is in flight. Other calls do not count, they would keep a drain for ever.
+func (m *manager) beginCall() {
+	if m.calls.Add(1) == 1 {
+		process.enlistAnyway(m)
+	}
+}
 
 func (m *manager) endCall() {
 	if m.calls.Add(-1) > 0 {
@@ -90,11 +98,9 @@ func (m *manager) endCall() {
 	m.settle()
 }
 
-// run is one call of a user.
-func (m *manager) run(ctx context.Context, call script.Call) script.Result {
-	m.beginCall()
-	defer m.endCall()
-	return m.runner.Run(ctx, call)
+// stopping is what acquires and waiters get while a drain is under way.
+func stopping() error {
+	return newError(ErrRenewalServiceStopped, nil, "no new lock while shutting down")
 }
 
 // add takes a new hold in, before any user code runs.
@@ -102,7 +108,7 @@ func (m *manager) add(h *hold) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.drains.Load() > 0 || !process.enlist(m) {
-		return newError(ErrRenewalServiceStopped, nil, "no new lock while shutting down")
+		return stopping()
 	}
 	m.holds[h.value] = h
 	if h.lock.opts.RenewalEnabled {
@@ -290,7 +296,7 @@ func (m *manager) work() {
 // settle tells the drains that something ended, and strikes an idle manager off
 // the process's list. Under mu.
 func (m *manager) settle() {
-	if len(m.holds) == 0 && m.workers == 0 && m.cleanups.idle() && m.calls.Load() == 0 {
+	if len(m.holds) == 0 && m.workers == 0 && m.cleanups.idle() {
 		process.delist(m)
 	}
 	if m.changed != nil {

@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -192,6 +193,7 @@ func (rs RetryStrategy) delay(n int) time.Duration {
 		}
 		d *= 2
 	}
+	d = min(d, math.MaxInt64/2) // the jitter must not overflow
 	return time.Duration((0.5 + rand.Float64()) * float64(d))
 }
 

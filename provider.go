@@ -134,17 +134,20 @@ func (p provider) run(ctx context.Context, key string, options LockOptions, fn f
 	if err != nil {
 		return err
 	}
+	defer func() { // before the acquire: a callback may end this goroutine
+		retErr = joined(retErr, lock.releaseBehind(ctx))
+	}()
 	if err := lock.acquireByOptions(ctx); err != nil {
 		return err
 	}
-	defer func() {
-		retErr = joined(retErr, lock.releaseBehind(ctx))
-	}()
-	// A slow OnLockAcquired or a late reply may have used the lease up.
-	if lock.Err() != nil {
-		return nil // the release reports the loss
+	switch err := lock.Err(); {
+	case err == nil:
+		return fn(lock)
+	case IsLockError(err, ErrCodeLockLost):
+		return nil // a slow OnLockAcquired has used the lease up; the release reports it
+	default:
+		return newError(ErrLockNotHeld, nil, "%q was released before its function ran", key)
 	}
-	return fn(lock)
 }
 
 // joined keeps a lone error as it is, so that fn's own comes back unchanged.

@@ -34,21 +34,22 @@ func (rl *RedisLock) Release(ctx context.Context) error {
 	if err := rl.ready(ctx); err != nil {
 		return err
 	}
-	return rl.releaseHold(ctx, nil, false)
+	return rl.releaseHold(ctx, nil)
 }
 
-// releaseBehind frees the lock after fn, all levels that fn has left.
+// releaseBehind frees the lock after fn, all levels that fn has left. Nobody can
+// repeat it, the instance is not the caller's: what it cannot free is freed in the
+// background.
 func (rl *RedisLock) releaseBehind(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rl.callTime())
 	defer cancel()
 	h := rl.current()
-	if h.state() == released { // by fn
+	if h == nil || h.state() == released { // never taken, or released by fn
 		return nil
 	}
 	h.manager.beginCall()
-	defer h.manager.endCall()
-	err := rl.releaseHold(ctx, h, true)
-	if h.state() == releasing { // no answer, and nobody will repeat it
+	done := rl.releaseGated(ctx, h, true)
+	if h.state() == releasing {
 		h.endRelease()
 		if h.mark {
 			h.manager.clean(rl, h.value)
@@ -56,18 +57,14 @@ func (rl *RedisLock) releaseBehind(ctx context.Context) error {
 			h.manager.discard(rl, h.value)
 		}
 	}
-	return err
+	h.manager.endCall()
+	return rl.finish(done)
 }
 
-// releaseHold is one release, with its sample and callback. only: of this hold, and
-// not of one that the instance has taken since. all: every level of it.
-func (rl *RedisLock) releaseHold(ctx context.Context, only *hold, all bool) error {
-	done := rl.releaseGated(ctx, only, all)
-	recordUnlock(done.result, done.took)
-	if done.result == resultFull {
-		notify(func(c LockCallback) { c.OnLockReleased(rl.key, time.Since(done.hold.acquired)) })
-	}
-	return done.err
+// releaseHold is one release. only: of this hold, and not of one that the instance
+// has taken since; nil: of whatever it holds.
+func (rl *RedisLock) releaseHold(ctx context.Context, only *hold) error {
+	return rl.finish(rl.releaseGated(ctx, only, false))
 }
 
 // releaseDone is what one release came to.
@@ -78,7 +75,17 @@ type releaseDone struct {
 	took   time.Duration
 }
 
+// finish takes the sample of a release and calls back, outside of every gate.
+func (rl *RedisLock) finish(done releaseDone) error {
+	recordUnlock(done.result, done.took)
+	if done.result == resultFull {
+		notify(func(c LockCallback) { c.OnLockReleased(rl.key, time.Since(done.hold.acquired)) })
+	}
+	return done.err
+}
+
 // releaseGated is the release itself, which no other call of this instance crosses.
+// all: every level of the hold.
 func (rl *RedisLock) releaseGated(ctx context.Context, only *hold, all bool) (done releaseDone) {
 	if ctx.Err() != nil {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), rl.callTime())
@@ -86,24 +93,20 @@ func (rl *RedisLock) releaseGated(ctx context.Context, only *hold, all bool) (do
 		ctx = bounded
 	}
 	if err := rl.enter(ctx); err != nil {
-		done.result = resultError
-		done.err = fmt.Errorf("redislock: releasing %q: another call on this instance is under way: %w", rl.key, err)
-		return done
+		return rl.releaseOutside(only, all, err)
 	}
 	defer rl.leave()
 	start := time.Now()
 	defer func() { done.took = time.Since(start) }()
 	h := rl.current()
 	done.hold = h
-	if h != nil {
-		h.manager.beginCall() // before the hold ends
-		defer h.manager.endCall()
-	}
 	if h == nil || (only != nil && h != only) {
 		done.result = resultNotHeld
 		done.err = newError(ErrLockNotHeld, nil, "releasing %q, which this instance does not hold", rl.key)
 		return done
 	}
+	h.manager.beginCall() // before the hold ends
+	defer h.manager.endCall()
 	if h.check(start) == nil && !all { // check ends a hold whose deadline has passed
 		var over bool
 		if done.result, done.err, over = rl.releasePartly(ctx, h); over {
@@ -114,6 +117,22 @@ func (rl *RedisLock) releaseGated(ctx context.Context, only *hold, all bool) (do
 	return done
 }
 
+// releaseOutside is a release that could not be sent because another call of the
+// instance took all of its time. It counts like one without an answer: the level
+// is gone, or the hold has ended and is not renewed any more.
+func (rl *RedisLock) releaseOutside(only *hold, all bool, cause error) releaseDone {
+	consequence := "it is not renewed any more and runs out with its lease"
+	if h := rl.current(); h != nil && (only == nil || h == only) {
+		if !all && h.leaveLevel() > 0 {
+			consequence = "one level less is held, do not repeat it"
+		} else {
+			h.beginRelease()
+		}
+	}
+	cause = fmt.Errorf("another call on this instance is under way: %w", cause)
+	return releaseDone{result: resultError, err: releaseFailed(rl.key, consequence, cause)}
+}
+
 // releasePartly leaves one of several levels. over: that was it, otherwise there is
 // only one level and the lock is to be freed. It counts when it is sent: whatever
 // the answer, the depth is one less, and the hold's next call settles Redis.
@@ -122,7 +141,7 @@ func (rl *RedisLock) releasePartly(ctx context.Context, h *hold) (result string,
 	if depth == 0 {
 		return "", nil, false
 	}
-	res := h.manager.run(ctx, script.Call{
+	res := h.manager.runner.Run(ctx, script.Call{
 		Script: releaseScript, Keys: h.keys(), Timeout: rl.opts.ScriptCallTimeout,
 		Args: []any{h.value, strconv.Itoa(depth), "0"},
 	})
@@ -133,7 +152,22 @@ func (rl *RedisLock) releasePartly(ctx context.Context, h *hold) (result string,
 	if res.Err != nil {
 		return resultError, releaseFailed(rl.key, "one level less is held, do not repeat it", res.Err), true
 	}
-	return resultPartial, nil, h.leftLevel(res)
+	left := h.leftLevel(res)
+	if left > 0 && left < depth { // the script has written a level too many
+		rl.settleDepth(ctx, h, left)
+	}
+	return resultPartial, nil, left > 0
+}
+
+// settleDepth corrects the count in Redis after levels were unlocked by value
+// elsewhere. Without an answer the hold's next call that changes the depth does it.
+func (rl *RedisLock) settleDepth(ctx context.Context, h *hold, depth int) {
+	res := h.manager.runner.Run(ctx, script.Call{
+		Script: releaseScript, Keys: []string{rl.ownerKey(), rl.countKey()}, Timeout: rl.opts.ScriptCallTimeout,
+		Args: []any{h.value, strconv.Itoa(depth), "0"},
+	})
+	h.noteDepthCall(res)
+	h.gone(res)
 }
 
 // releaseLast ends the hold and frees the lock, or repeats that after a release
@@ -148,7 +182,7 @@ func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 		keys = []string{rl.ownerKey(), rl.countKey(), rl.markKey(h.value)}
 		mark = strconv.FormatInt(max(rl.opts.Expiration, minMark).Milliseconds(), 10)
 	}
-	res := h.manager.run(ctx, script.Call{
+	res := h.manager.runner.Run(ctx, script.Call{
 		Script: releaseScript, Keys: keys, Timeout: rl.opts.ScriptCallTimeout,
 		Args: []any{h.value, "0", mark},
 	})
@@ -159,16 +193,13 @@ func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 		h.endRelease()
 		return resultFull, nil
 	}
-	h.gone(res)
+	h.lose(releasing, reasonOf(res.Reply), time.Now())
 	return resultNotHeld, h.tell(notHeld(h.err()))
 }
 
 // settleRelease repeats a release that got no answer, before a new acquisition: the
 // key would refuse its own instance.
 func (rl *RedisLock) settleRelease(ctx context.Context, h *hold) error {
-	if h.state() != releasing {
-		return nil
-	}
 	if _, err := rl.releaseLast(ctx, h); !isClosed(err) {
 		return err
 	}
@@ -214,7 +245,7 @@ func (p provider) UnlockByValue(ctx context.Context, key, value string) error {
 		ctx = bounded
 	}
 	if h := process.find(value); h != nil && h.lock.key == key {
-		return h.lock.releaseHold(ctx, h, false)
+		return h.lock.releaseHold(ctx, h)
 	}
 	start := time.Now()
 	result, err := p.unlockElsewhere(ctx, key, value)
@@ -234,8 +265,8 @@ func (p provider) unlockElsewhere(ctx context.Context, key, value string) (strin
 		return resultNotHeld, newError(ErrLockNotHeld, nil, "no owner value was given for %q", key)
 	}
 	tag := HashTag(key)
-	for depth := int64(0); ; {
-		res := m.run(ctx, script.Call{
+	for depth := int64(0); ctx.Err() == nil; {
+		res := m.runner.Run(ctx, script.Call{
 			Script: unlockScript, Keys: []string{tag + ownerSuffix, tag + countSuffix},
 			Args: []any{value, strconv.FormatInt(depth, 10)}, Once: depth > 1,
 		})
@@ -252,6 +283,7 @@ func (p provider) unlockElsewhere(ctx context.Context, key, value string) (strin
 			return resultNotHeld, newError(ErrLockNotHeld, nil, "lock %q is not owned by that value", key)
 		}
 	}
+	return resultError, releaseFailed(key, "its depth never stood still", ctx.Err())
 }
 
 // state is the phase the hold is in.
@@ -278,11 +310,12 @@ func (h *hold) lowered(res script.Result, depth int) int {
 	return depth
 }
 
-// enterLevel counts an answered reentry.
-func (h *hold) enterLevel(res script.Result) {
+// enterLevel counts an answered reentry and returns the depth.
+func (h *hold) enterLevel(res script.Result) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.depth = h.lowered(res, h.depth) + 1
+	return h.depth
 }
 
 // leaveLevel counts a partial release that is about to be sent, and returns the
@@ -298,9 +331,9 @@ func (h *hold) leaveLevel() int {
 	return h.depth
 }
 
-// leftLevel settles an answered partial release; false: the level before was the
-// last one, because others were unlocked elsewhere.
-func (h *hold) leftLevel(res script.Result) bool {
+// leftLevel settles an answered partial release and returns the depth that is left;
+// 0: the level was the last one, because others were unlocked elsewhere.
+func (h *hold) leftLevel(res script.Result) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	told := h.depth
@@ -308,5 +341,5 @@ func (h *hold) leftLevel(res script.Result) bool {
 	if told == 1 && !h.depthUnsure {
 		h.counted = false // the script has deleted it
 	}
-	return h.depth > 0
+	return h.depth
 }

@@ -69,9 +69,10 @@ func (rl *RedisLock) renewGated(ctx context.Context, ttl time.Duration) (string,
 		return resultNotExist, failed(notHeld(err))
 	}
 	sent := time.Now()
-	era := h.beginRenew(sent, ttl)
-	res := h.manager.run(ctx, h.renewCall(ttl, "set", rl.opts.ScriptCallTimeout))
-	h.endRenew(res, ttl)
+	before := h.beginRenew(sent, ttl)
+	h.manager.reschedule(h) // the deadline may be nearer now, whatever becomes of the call
+	res := h.manager.runner.Run(ctx, h.renewCall(ttl, "set", rl.opts.ScriptCallTimeout))
+	era := h.endRenew(res, ttl, before)
 	if h.gone(res) {
 		return resultOf(res.Reply), failed(notHeld(h.err()))
 	}
@@ -87,32 +88,43 @@ func (rl *RedisLock) renewGated(ctx context.Context, ttl time.Duration) (string,
 	if err := h.check(time.Now()); err != nil { // the answer came after the deadline
 		return resultFail, failed(notHeld(err))
 	}
-	h.touch(ctx, ttl)
+	h.touch(ctx, ttl, rl.opts.ScriptCallTimeout-time.Since(sent))
 	dispatch.renewed(rl.key, ttl)
 	return resultSuccess, nil
 }
 
-// beginRenew counts the lease with the shorter time from the send of a Renew on, and
-// starts a new era: the answer to a renewal sent before lengthens nothing.
-func (h *hold) beginRenew(sent time.Time, ttl time.Duration) (era uint) {
+// beginRenew counts the lease with the shorter time from the send of a Renew on. It
+// starts a new era: the answer to a renewal sent before lengthens nothing. One that
+// is sent while the Renew is in flight may reach Redis before it, and is believed no
+// longer than the Renew. It returns the moment trusted before.
+func (h *hold) beginRenew(sent time.Time, ttl time.Duration) (before time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before = h.until
+	h.era++
+	h.pending = ttl
+	h.until = lease.Earlier(before, lease.Until(sent, ttl))
+	return before
+}
+
+// endRenew keeps the new lease for the renewals to come, in an era of their own. A
+// send that was not answered may arrive any time later and shorten what was granted
+// since; one that was never made has changed nothing.
+func (h *hold) endRenew(res script.Result, ttl time.Duration, before time.Time) (era uint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.era++
-	h.until = lease.Earlier(h.until, lease.Until(sent, ttl))
-	return h.era
-}
-
-// endRenew keeps the new lease for the renewals to come. A send that was not
-// answered may arrive any time later and shorten what was granted since.
-func (h *hold) endRenew(res script.Result, ttl time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.pending = 0
+	if res.NotRun && h.phase == held {
+		h.until = lease.Later(h.until, before)
+	}
 	if res.Err == nil && res.Reply.Code == script.Done {
 		h.lease = ttl
 	}
 	if res.Unanswered && (h.ceiling == 0 || ttl < h.ceiling) {
 		h.ceiling = ttl
 	}
+	return h.era
 }
 
 func (h *hold) renewCall(ttl time.Duration, how string, timeout time.Duration) script.Call {
@@ -160,8 +172,10 @@ func (h *hold) autoRenew(ctx context.Context, opts *LockOptions, failures int) r
 		cfg := opts.RenewalConfig
 		return renewTry{failures + 1, now.Add(lease.Backoff(failures, cfg.MaxRetries, cfg.BaseDelay, cfg.MaxDelay, lease.Left(until, now)))}
 	}
-	if h.gone(res) {
-		recordRenew(resultOf(res.Reply), now.Sub(sent))
+	if res.Reply.Code != script.Done {
+		if h.lose(held, reasonOf(res.Reply), now) { // else the hold has ended meanwhile
+			recordRenew(resultOf(res.Reply), now.Sub(sent))
+		}
 		return renewTry{}
 	}
 	h.lengthen(sent, ttl, era)
@@ -177,24 +191,30 @@ func (h *hold) autoRenew(ctx context.Context, opts *LockOptions, failures int) r
 // which is what every call that sets it adds.
 func (h *hold) refreshCounter(ctx context.Context, ttl time.Duration, now time.Time) {
 	h.manager.mu.Lock()
-	old := h.lock.opts.FenceKey == "" && now.Sub(h.renewal.touched) >= h.lock.opts.TokenTTL/8
+	old := now.Sub(h.renewal.touched) >= h.lock.opts.TokenTTL/8
+	call := h.renewalCall(h.renewal.opts)
 	h.manager.mu.Unlock()
 	if old {
-		h.touch(ctx, ttl)
+		h.touch(ctx, ttl, call)
 	}
 }
 
 // touch makes the counter outlive the lease by TokenTTL. Its failure costs nothing
-// now: the next renewal tries again.
-func (h *hold) touch(ctx context.Context, ttl time.Duration) {
-	if h.lock.opts.FenceKey != "" {
+// now: the next renewal tries again. It takes a quarter of the lease at most, which
+// leaves the next renewal its time, and none when its caller has used its own up.
+func (h *hold) touch(ctx context.Context, ttl, left time.Duration) {
+	if h.lock.opts.FenceKey != "" || (left <= 0 && h.lock.opts.ScriptCallTimeout > 0) {
 		return
 	}
+	limit := ttl / 4
+	if left > 0 {
+		limit = min(limit, left)
+	}
 	sent := time.Now()
-	res := h.manager.run(ctx, script.Call{
+	res := h.manager.runner.Run(ctx, script.Call{
 		Script: touchScript, Keys: []string{h.lock.counterKey()},
 		Args:    []any{strconv.FormatInt(h.lock.counterTTL(ttl), 10)},
-		Timeout: h.lock.callTime(),
+		Timeout: limit,
 	})
 	if res.Err == nil {
 		h.manager.mu.Lock()
@@ -244,7 +264,7 @@ func (rl *RedisLock) ask(ctx context.Context) (left time.Duration, held bool, er
 	if h == nil || !h.trusted() {
 		return 0, false, ctx.Err()
 	}
-	res := h.manager.run(ctx, script.Call{
+	res := h.manager.runner.Run(ctx, script.Call{
 		Script: statusScript, Keys: []string{rl.ownerKey()}, Args: []any{h.value},
 		Timeout: rl.opts.ScriptCallTimeout,
 	})

@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 )
@@ -10,6 +11,7 @@ import (
 // whole process: Shutdown, GetStats, UnlockByValue.
 type registry struct {
 	draining atomic.Int32
+	drained  atomic.Uint64 // Shutdowns so far: a waiter of before has to give up
 
 	mu       sync.Mutex // guards managers; nothing else is locked under it
 	managers map[*manager]struct{}
@@ -34,10 +36,14 @@ func (r *registry) enlistAnyway(m *manager) {
 	r.managers[m] = struct{}{}
 }
 
+// delist strikes off a manager without calls in flight. A call that begins at this
+// moment enlists it again.
 func (r *registry) delist(m *manager) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.managers, m)
+	if m.calls.Load() == 0 {
+		delete(r.managers, m)
+	}
 }
 
 func (r *registry) list() []*manager {
@@ -79,13 +85,15 @@ func (r *registry) load() (waiting, limit int) {
 //
 // When ctx ends first, the error says how many locks are still active and
 // matches ctx's error; these are not renewed any more and end at their own
-// deadline. After Shutdown the package can be used again.
+// deadline. After Shutdown the package can be used again. Do not call it from a
+// callback: it waits for those in flight to return.
 func Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		return newError(ErrInvalidOptions, nil, "Shutdown with a nil context")
 	}
 	process.mu.Lock()
 	process.draining.Add(1)
+	process.drained.Add(1)
 	process.mu.Unlock()
 	defer process.draining.Add(-1)
 
@@ -101,13 +109,19 @@ func Shutdown(ctx context.Context) error {
 // drained waits for the callbacks that are under way and words the result.
 func drained(ctx context.Context, left int) error {
 	if left > 0 {
-		return newError(ErrRenewalServiceStopped, context.Cause(ctx), "%d locks were still active when the time was up", left)
+		return newError(ErrRenewalServiceStopped, errors.Join(ctx.Err(), context.Cause(ctx)), "%d locks were still active when the time was up", left)
+	}
+	done := dispatch.done()
+	select {
+	case <-done:
+		return nil
+	default:
 	}
 	select {
-	case <-dispatch.done():
+	case <-done:
 		return nil
 	case <-ctx.Done():
-		return newError(ErrRenewalServiceStopped, context.Cause(ctx), "0 locks were active, but callbacks still ran when the time was up")
+		return newError(ErrRenewalServiceStopped, errors.Join(ctx.Err(), context.Cause(ctx)), "0 locks were active, but callbacks still ran when the time was up")
 	}
 }
 

@@ -50,6 +50,7 @@ func (s *pluginSource) stop(ctx context.Context) int {
 	if err != nil {
 		return 0
 	}
+	m.drains.Add(1) // for good: this client takes no new lock any more
 	left := m.drain(ctx)
 	s.mu.Lock()
 	s.over = true

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/go-lynx/lynx-redis-lock/internal/waitq"
 )
 
 // longestPoll bounds how long the first waiter of a process sleeps between two
@@ -47,6 +49,14 @@ func (rl *RedisLock) acquireByOptions(ctx context.Context) (err error) {
 
 var errWaitTimeout = errors.New("WaitTimeout has passed")
 
+// waitKey names a line of waiters: those of this process for one key of one client.
+type waitKey struct {
+	client any
+	key    string
+}
+
+var waiters waitq.Queues[waitKey]
+
 // wait takes its place in the process's line for the key and tries when its turn
 // has come. What it waits for never keeps another goroutine of this instance out.
 func (rl *RedisLock) wait(ctx context.Context) error {
@@ -59,10 +69,10 @@ func (rl *RedisLock) wait(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	place := m.queue.Join(rl.key)
+	place := waiters.Join(waitKey{m.id, rl.key})
 	defer place.Leave()
 	var refused error
-	for {
+	for generation := process.drained.Load(); ; {
 		begun := rl.nextHold()
 		if rl.Err() != nil { // else this instance has it by now, and the try is a reentry
 			select {
@@ -71,6 +81,9 @@ func (rl *RedisLock) wait(ctx context.Context) error {
 			case <-ctx.Done():
 				return endedBy(ctx, rl.key, refused)
 			}
+		}
+		if generation != process.drained.Load() { // also when that Shutdown is over
+			return stopping()
 		}
 		tried := rl.try(ctx)
 		if IsLockError(tried.err, ErrCodeLockAcquireConflict) {

@@ -19,7 +19,11 @@ local count = redis.pcall('GET', KEYS[2])
 if type(count) == 'table' then
   return {err = count.err .. ' (key ' .. KEYS[2] .. ')'}
 end
-local depth = math.max(tonumber(count or '1') or 1, 1)
+-- Whatever is no count of ours (at most 15 digits) frees no more than one level.
+local depth = 1
+if count and string.match(count, '^%d+$') and #count < 16 then
+  depth = math.max(tonumber(count), 1)
+end
 if depth ~= tonumber(ARGV[2]) then return {5, depth} end
 if depth > 1 then
   redis.call('SET', KEYS[2], string.format('%.0f', depth - 1), 'KEEPTTL')

@@ -8,26 +8,26 @@ import (
 )
 
 // Queues are the lines of waiters, one a name. The zero value is ready.
-type Queues struct {
+type Queues[K comparable] struct {
 	mu    sync.Mutex // guards lines; nothing blocks under it
-	lines map[string]*list.List
+	lines map[K]*list.List
 }
 
 // Place is one waiter's place in a line.
-type Place struct {
-	queues  *Queues
-	name    string
+type Place[K comparable] struct {
+	queues  *Queues[K]
+	name    K
 	turn    chan struct{}
 	element *list.Element
 }
 
 // Join takes the last place in the line of that name. Every Join needs one Leave.
-func (q *Queues) Join(name string) *Place {
-	p := &Place{queues: q, name: name, turn: make(chan struct{})}
+func (q *Queues[K]) Join(name K) *Place[K] {
+	p := &Place[K]{queues: q, name: name, turn: make(chan struct{})}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.lines == nil {
-		q.lines = make(map[string]*list.List)
+		q.lines = make(map[K]*list.List)
 	}
 	line := q.lines[name]
 	if line == nil {
@@ -40,11 +40,11 @@ func (q *Queues) Join(name string) *Place {
 }
 
 // Turn is closed when the waiter is the first of its line.
-func (p *Place) Turn() <-chan struct{} { return p.turn }
+func (p *Place[K]) Turn() <-chan struct{} { return p.turn }
 
 // Leave gives the place up, wherever it is in the line, and lets the next one go
 // when it was the first.
-func (p *Place) Leave() {
+func (p *Place[K]) Leave() {
 	q := p.queues
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -55,6 +55,6 @@ func (p *Place) Leave() {
 	case line.Len() == 0:
 		delete(q.lines, p.name)
 	case first:
-		close(line.Front().Value.(*Place).turn)
+		close(line.Front().Value.(*Place[K]).turn)
 	}
 }

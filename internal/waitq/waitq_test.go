@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func hasTurn(p *waitq.Place) bool {
+func hasTurn(p *waitq.Place[string]) bool {
 	select {
 	case <-p.Turn():
 		return true
@@ -24,7 +24,7 @@ func hasTurn(p *waitq.Place) bool {
 }
 
 // wantTurn checks that of all places only one has its turn; -1: none.
-func wantTurn(t *testing.T, places []*waitq.Place, want int) {
+func wantTurn(t *testing.T, places []*waitq.Place[string], want int) {
 	t.Helper()
 	for i, p := range places {
 		if p != nil && hasTurn(p) != (i == want) {
@@ -33,8 +33,8 @@ func wantTurn(t *testing.T, places []*waitq.Place, want int) {
 	}
 }
 
-func join(q *waitq.Queues, name string, n int) []*waitq.Place {
-	places := make([]*waitq.Place, n)
+func join(q *waitq.Queues[string], name string, n int) []*waitq.Place[string] {
+	places := make([]*waitq.Place[string], n)
 	for i := range places {
 		places[i] = q.Join(name)
 	}
@@ -43,7 +43,7 @@ func join(q *waitq.Queues, name string, n int) []*waitq.Place {
 
 func TestWaitersGoInTheOrderInWhichTheyCame(t *testing.T) {
 	t.Parallel()
-	var q waitq.Queues
+	var q waitq.Queues[string]
 	places := join(&q, "a", 5)
 	for i := range places {
 		wantTurn(t, places, i)
@@ -57,7 +57,7 @@ func TestWaitersGoInTheOrderInWhichTheyCame(t *testing.T) {
 
 func TestLeavingFromTheMiddleBlocksNobody(t *testing.T) {
 	t.Parallel()
-	var q waitq.Queues
+	var q waitq.Queues[string]
 	places := join(&q, "a", 6)
 	leave := func(i int) { places[i].Leave(); places[i] = nil }
 	leave(3)
@@ -81,7 +81,7 @@ func TestLeavingFromTheMiddleBlocksNobody(t *testing.T) {
 
 func TestEachNameHasALineOfItsOwn(t *testing.T) {
 	t.Parallel()
-	var q, other waitq.Queues
+	var q, other waitq.Queues[string]
 	a, b, c := q.Join("a"), q.Join("b"), other.Join("a")
 	if !hasTurn(a) || !hasTurn(b) || !hasTurn(c) {
 		t.Fatal("one waits for another name, or for another's lines")
@@ -91,7 +91,7 @@ func TestEachNameHasALineOfItsOwn(t *testing.T) {
 func TestTenThousandLeaveInAnyOrder(t *testing.T) {
 	t.Parallel()
 	const n = 10_000
-	var q waitq.Queues
+	var q waitq.Queues[string]
 	places := join(&q, "a", n)
 	random := rand.New(rand.NewPCG(1, 2))
 	first, start := 0, time.Now()
@@ -119,7 +119,7 @@ func TestTenThousandLeaveInAnyOrder(t *testing.T) {
 func TestOneAtATimeUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	const waiters = 200
-	var q waitq.Queues
+	var q waitq.Queues[string]
 	gate := q.Join("a") // holds all back until everybody stands in line
 	var all sync.WaitGroup
 	var served []int // no lock: it is the turn that protects it, as the race detector sees
