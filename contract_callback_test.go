@@ -84,7 +84,7 @@ func (b *bed) record(t *testing.T, during func(what string)) *recorder {
 // settle waits until every callback that is queued has run.
 func settle(t *testing.T) {
 	t.Helper()
-	must(t, "Shutdown", redislock.Shutdown(t.Context()))
+	must(t, "Shutdown", redislock.Shutdown(soon(t)))
 }
 
 var callbackContract = []behaviour{

@@ -12,6 +12,14 @@ import (
 	redislock "github.com/go-lynx/lynx-redis-lock"
 )
 
+// soon is a context for a Shutdown that has to end by itself before it.
+func soon(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // shuttingDown starts a Shutdown and returns once it refuses new locks.
 func shuttingDown(t *testing.T, b *bed, ctx context.Context) <-chan error {
 	t.Helper()
@@ -30,11 +38,11 @@ func shuttingDown(t *testing.T, b *bed, ctx context.Context) <-chan error {
 var shutdownContract = []behaviour{
 	{"Shutdown_without_locks_returns_at_once", func(t *testing.T, _ *bed) {
 		must(t, "Shutdown", closes(t, "Shutdown returns", async(func() error { return redislock.Shutdown(context.Background()) })))
-		must(t, "a second Shutdown", redislock.Shutdown(t.Context()))
+		must(t, "a second Shutdown", redislock.Shutdown(soon(t)))
 	}},
 	{"Shutdown_waits_for_the_holders_and_keeps_their_leases_meanwhile", func(t *testing.T, b *bed) {
 		lock := b.held(t, renewed, expiration(lease))
-		got := shuttingDown(t, b, t.Context())
+		got := shuttingDown(t, b, soon(t))
 		staysHeld(t, b, lock)
 		equal(t, "Shutdown has returned", isClosed(got), false)
 		must(t, "Release", lock.Release(t.Context()))
@@ -43,7 +51,7 @@ var shutdownContract = []behaviour{
 	}},
 	{"while_Shutdown_runs_new_acquires_get_ErrRenewalServiceStopped", func(t *testing.T, b *bed) {
 		lock := b.held(t, renewed)
-		got := shuttingDown(t, b, t.Context())
+		got := shuttingDown(t, b, soon(t))
 		other := lockOf(t, b.locks, b.key+":2")
 		wantIs(t, other.Acquire(t.Context()), redislock.ErrRenewalServiceStopped)
 		wantIs(t, other.AcquireWait(t.Context()), redislock.ErrRenewalServiceStopped)
@@ -70,7 +78,7 @@ var shutdownContract = []behaviour{
 		waiters = append(waiters, waiting(t, b, func() error {
 			return b.locks.LockWithOptions(t.Context(), b.key, options(wait(-1)), func() error { return nil })
 		}))
-		got := shuttingDown(t, b, t.Context())
+		got := shuttingDown(t, b, soon(t))
 		for _, waiter := range waiters {
 			wantIs(t, closes(t, "a waiter returns", waiter), redislock.ErrRenewalServiceStopped)
 		}
@@ -79,7 +87,7 @@ var shutdownContract = []behaviour{
 	}},
 	{"while_Shutdown_runs_holders_can_reenter_renew_and_release", func(t *testing.T, b *bed) {
 		lock := b.held(t, renewed)
-		got := shuttingDown(t, b, t.Context())
+		got := shuttingDown(t, b, soon(t))
 		must(t, "a reentry", lock.Acquire(t.Context()))
 		must(t, "Renew", lock.Renew(t.Context(), time.Minute))
 		must(t, "a partial Release", lock.Release(t.Context()))
@@ -111,7 +119,7 @@ var shutdownContract = []behaviour{
 		for range 3 {
 			lock := b.held(t, renewed)
 			must(t, "Release", lock.Release(t.Context()))
-			must(t, "Shutdown", redislock.Shutdown(t.Context()))
+			must(t, "Shutdown", redislock.Shutdown(soon(t)))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -127,17 +135,17 @@ var shutdownContract = []behaviour{
 		b.del(t, b.ownerKey())
 		_, _ = lock.IsLocked(t.Context())
 		wantIs(t, lock.Err(), redislock.ErrLockLost)
-		must(t, "Shutdown", closes(t, "Shutdown returns", async(func() error { return redislock.Shutdown(t.Context()) })))
+		must(t, "Shutdown", closes(t, "Shutdown returns", async(func() error { return redislock.Shutdown(soon(t)) })))
 	}},
 	{"a_lock_lost_while_Shutdown_waits_ends_the_wait", func(t *testing.T, b *bed) {
 		b.held(t, renewed, expiration(lease))
-		got := shuttingDown(t, b, t.Context())
+		got := shuttingDown(t, b, soon(t))
 		b.del(t, b.ownerKey())
 		must(t, "Shutdown", closes(t, "Shutdown returns", got))
 	}},
 	{"Shutdown_does_not_wait_for_holds_that_are_not_renewed_and_deletes_no_key", func(t *testing.T, b *bed) {
 		lock := b.held(t)
-		must(t, "Shutdown", closes(t, "Shutdown returns", async(func() error { return redislock.Shutdown(t.Context()) })))
+		must(t, "Shutdown", closes(t, "Shutdown returns", async(func() error { return redislock.Shutdown(soon(t)) })))
 		equal(t, "the owner", b.get(t, b.ownerKey()), lock.GetValue())
 		must(t, "Release", lock.Release(t.Context()))
 	}},
@@ -147,7 +155,7 @@ var shutdownContract = []behaviour{
 		if lock.Release(t.Context()) == nil {
 			t.Error("Release on a refusing server is nil")
 		}
-		must(t, "Shutdown", closes(t, "Shutdown returns", async(func() error { return redislock.Shutdown(t.Context()) })))
+		must(t, "Shutdown", closes(t, "Shutdown returns", async(func() error { return redislock.Shutdown(soon(t)) })))
 		b.wire.heal()
 	}},
 	{"Shutdown_waits_for_callbacks_in_flight", func(t *testing.T, b *bed) {
@@ -166,7 +174,7 @@ var shutdownContract = []behaviour{
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		wantIs(t, redislock.Shutdown(ctx), context.DeadlineExceeded)
-		got := async(func() error { return redislock.Shutdown(t.Context()) })
+		got := async(func() error { return redislock.Shutdown(soon(t)) })
 		open()
 		must(t, "Shutdown", closes(t, "Shutdown returns", got))
 	}},
@@ -187,7 +195,7 @@ var shutdownContract = []behaviour{
 			lock := b.held(t, renewed)
 			must(t, "Renew", lock.Renew(t.Context(), time.Minute))
 			must(t, "Release", lock.Release(t.Context()))
-			must(t, "Shutdown", redislock.Shutdown(t.Context()))
+			must(t, "Shutdown", redislock.Shutdown(soon(t)))
 		}
 		cycle() // connections are open
 		before := runtime.NumGoroutine()

@@ -1,6 +1,10 @@
 package redislock_test
 
 import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,4 +44,108 @@ func TestShutdownWaitsForAReleaseInFlight(t *testing.T) {
 	if n := direct.Exists(t.Context(), redislock.HashTag("job")+":owner").Val(); n != 0 {
 		t.Fatal("Shutdown returned before the lock was free")
 	}
+}
+
+// There is nothing to wait for, so the context does not matter: not by chance either.
+func TestShutdownOfNothingUnderAnEndedContextSucceeds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 200 {
+		succeeds(t, "Shutdown", redislock.Shutdown(ctx))
+	}
+}
+
+func TestTheErrorOfShutdownMatchesTheContextsErrorAndItsCause(t *testing.T) {
+	r := newFaultRig(t)
+	lock := r.held(t, faultOptions(5*time.Second))
+	cause := errors.New("a signal")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	wantIs(t, redislock.Shutdown(ctx), redislock.ErrRenewalServiceStopped, context.Canceled, cause)
+	_ = lock.Release(t.Context())
+}
+
+func TestShutdownEndsAWaiter(t *testing.T) {
+	r := newFaultRig(t)
+	must(t, "SET", r.direct.Set(t.Context(), r.redisKey(":owner"), "another", 2*time.Second).Err())
+	lock := r.lock(t, r.ours, faultOptions(5*time.Second))
+	waited := async(func() error { return lock.AcquireWait(context.Background()) })
+	becomes(t, time.Second, "the waiter has asked", func() bool { return r.proxy.Count(requestsOf(t, "acquire")) > 0 })
+	time.Sleep(100 * time.Millisecond) // it has got its answer and sleeps
+	succeeds(t, "Shutdown", redislock.Shutdown(t.Context()))
+	select {
+	case err := <-waited:
+		wantIs(t, err, redislock.ErrRenewalServiceStopped)
+	case <-time.After(time.Second):
+		t.Error("the waiter waits on, a second after Shutdown has returned")
+		if err := <-waited; err == nil {
+			_ = lock.Release(context.Background())
+		}
+	}
+}
+
+func TestShutdownLetsNoAcquireInFlightSucceedAfterIt(t *testing.T) {
+	r := newFaultRig(t)
+	lock := r.lock(t, r.ours, faultOptions(5*time.Second))
+	isAcquire := requestsOf(t, "acquire")
+	r.proxy.DelayReplies(150*time.Millisecond, 1, isAcquire)
+	got := async(func() error { return lock.Acquire(context.Background()) })
+	becomes(t, time.Second, "the acquire is on its way", func() bool { return r.proxy.Count(isAcquire) > 0 })
+	// One that succeeds is an active lock, for which Shutdown waits.
+	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+	defer cancel()
+	err := redislock.Shutdown(ctx)
+	if acquired := closes(t, "the end of Acquire", got); acquired != nil {
+		succeeds(t, "Shutdown", err)
+		return
+	}
+	if err == nil {
+		t.Error("Shutdown found nothing active, and then a lock was acquired")
+	}
+	_ = lock.Release(t.Context())
+}
+
+func TestShutdownWaitsForOnLockReleased(t *testing.T) {
+	r := newFaultRig(t)
+	begun := make(chan struct{})
+	var over atomic.Bool
+	callBack(t, hooks{released: func() {
+		close(begun)
+		time.Sleep(400 * time.Millisecond)
+		over.Store(true)
+	}})
+	lock := r.held(t, faultOptions(5*time.Second))
+	released := async(func() error { return lock.Release(context.Background()) })
+	closes(t, "OnLockReleased", begun)
+	succeeds(t, "Shutdown", redislock.Shutdown(t.Context()))
+	equal(t, "OnLockReleased had returned", over.Load(), true)
+	succeeds(t, "Release", <-released)
+}
+
+func TestShutdownDoesNotWaitForThoseWhoAsk(t *testing.T) {
+	r := newFaultRig(t)
+	options := faultOptions(time.Minute)
+	options.RenewalEnabled = false
+	lock := r.held(t, options)
+	isQuestion := requestsOf(t, "status")
+	r.proxy.DelayReplies(20*time.Millisecond, 1_000_000, isQuestion)
+	asking, stop := context.WithCancel(t.Context())
+	var askers sync.WaitGroup
+	for range 20 {
+		askers.Go(func() {
+			for asking.Err() == nil {
+				_, _ = lock.IsLocked(context.Background())
+			}
+		})
+	}
+	becomes(t, 2*time.Second, "questions are in flight", func() bool { return r.proxy.Count(isQuestion) > 40 })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	err := redislock.Shutdown(ctx)
+	inTime := ctx.Err() == nil
+	stop()
+	askers.Wait()
+	succeeds(t, "Shutdown", err)
+	equal(t, "Shutdown returned before its time was up", inTime, true)
+	_ = lock.Release(t.Context())
 }
