@@ -156,7 +156,7 @@ func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager) attempt {
 		return rl.start(ctx, m, value, sent, res)
 	}
 	if res.Unanswered {
-		m.clean(rl, value)
+		m.clean(rl, value, true)
 	}
 	switch {
 	case res.Err != nil:
@@ -213,11 +213,7 @@ func (rl *RedisLock) start(ctx context.Context, m *manager, value string, sent t
 		rl.begin(h)
 		return attempt{lease: h.lease}
 	}
-	if res.Unanswered {
-		m.clean(rl, value)
-	} else {
-		m.discard(rl, value)
-	}
+	m.clean(rl, value, res.Unanswered)
 	return attempt{err: err}
 }
 

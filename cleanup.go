@@ -49,18 +49,14 @@ func (c *cleanups) next() (at time.Time) {
 	return at
 }
 
-// clean frees what value may hold of the lock, in the background and until it is
-// answered. It leaves a mark, so that what arrives later takes nothing.
-func (m *manager) clean(lock *RedisLock, value string) {
-	m.cleanUp(&cleanup{lock: lock, value: value, mark: max(lock.opts.Expiration, minMark)})
-}
-
-// discard frees what value surely holds: every send was answered.
-func (m *manager) discard(lock *RedisLock, value string) {
-	m.cleanUp(&cleanup{lock: lock, value: value})
-}
-
-func (m *manager) cleanUp(c *cleanup) {
+// clean frees what value holds of the lock, in the background and until it is
+// answered. late: a send of its acquire was not answered and may still arrive; a
+// mark is left, so that it takes nothing then.
+func (m *manager) clean(lock *RedisLock, value string, late bool) {
+	c := &cleanup{lock: lock, value: value}
+	if late {
+		c.mark = lock.markTTL()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.cleanups.waiting) >= maxCleanups {

@@ -161,7 +161,7 @@ func (h *hold) finish() (renewed bool) {
 	}
 	renewed = h.manager.remove(h)
 	if leaveMark {
-		h.manager.clean(h.lock, h.value)
+		h.manager.clean(h.lock, h.value, true)
 	}
 	return renewed
 }

@@ -95,6 +95,9 @@ func (rl *RedisLock) counterKey() string {
 
 func (rl *RedisLock) markKey(value string) string { return rl.tag + markSuffix + value }
 
+// markTTL is how long a value that was given up is refused.
+func (rl *RedisLock) markTTL() time.Duration { return max(rl.opts.Expiration, minMark) }
+
 // counterTTL is the least TTL, in ms, that a call with this lease leaves the
 // counter; 0 with a FenceKey. An eighth of TokenTTL is added, so that a renewed
 // hold has to refresh it only once in that time.

@@ -51,11 +51,7 @@ func (rl *RedisLock) releaseBehind(ctx context.Context) error {
 	done := rl.releaseGated(ctx, h, true)
 	if h.state() == releasing {
 		h.endRelease()
-		if h.mark {
-			h.manager.clean(rl, h.value)
-		} else {
-			h.manager.discard(rl, h.value)
-		}
+		h.manager.clean(rl, h.value, h.mark)
 	}
 	h.manager.endCall()
 	return rl.finish(done)
@@ -180,7 +176,7 @@ func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 	keys, mark := h.keys(), "0"
 	if h.mark {
 		keys = []string{rl.ownerKey(), rl.countKey(), rl.markKey(h.value)}
-		mark = strconv.FormatInt(max(rl.opts.Expiration, minMark).Milliseconds(), 10)
+		mark = strconv.FormatInt(rl.markTTL().Milliseconds(), 10)
 	}
 	res := h.manager.runner.Run(ctx, script.Call{
 		Script: releaseScript, Keys: keys, Timeout: rl.opts.ScriptCallTimeout,
