@@ -8,6 +8,7 @@
 --       {3, 0}   no owner key
 --       error    names the key that holds something else; nothing was written
 local owner = redis.pcall('GET', KEYS[1])
+if type(owner) == 'table' and string.sub(owner.err, 1, 9) ~= 'WRONGTYPE' then return owner end
 if not owner then return {3, 0} end
 if owner ~= ARGV[1] then return {2, 0} end
 local found = redis.pcall('GET', KEYS[2])

@@ -5,10 +5,12 @@
 -- Reply {1, 0}   done
 --       {2, 0}   another value, or no string at all, is in the owner key
 --       {3, 0}   no owner key
+--       error    an ACL forbids to ask who owns it: that is no loss
 --
 -- An automatic renewal only lengthens: it may arrive late, after a longer lease
 -- was asked for. A missing count is no loss, it frees nothing.
 local owner = redis.pcall('GET', KEYS[1])
+if type(owner) == 'table' and string.sub(owner.err, 1, 9) ~= 'WRONGTYPE' then return owner end
 if not owner then return {3, 0} end
 if owner ~= ARGV[1] then return {2, 0} end
 for i = 1, #KEYS do

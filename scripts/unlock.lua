@@ -13,6 +13,7 @@
 -- Compare-and-set, because "one less" would count twice in a request that runs
 -- twice. The TTL stays as it is.
 local owner = redis.pcall('GET', KEYS[1])
+if type(owner) == 'table' and string.sub(owner.err, 1, 9) ~= 'WRONGTYPE' then return owner end
 if not owner then return {3, 0} end
 if owner ~= ARGV[1] then return {2, 0} end
 local count = redis.pcall('GET', KEYS[2])

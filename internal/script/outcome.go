@@ -59,6 +59,12 @@ func classifyReply(text string) outcome {
 	return answered
 }
 
+// forbidden says that an ACL stands against it: by a rule on the script itself, or on
+// a command inside of it, which Redis words in another way.
+func forbidden(err error) bool {
+	return err != nil && (redis.HasErrorPrefix(err, "NOPERM") || strings.Contains(err.Error(), "user executing the script can't"))
+}
+
 // noScript matches the prefix only: Valkey's text differs.
 func noScript(err error) bool {
 	return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT")

@@ -62,6 +62,10 @@ type Call struct {
 	Args    []any
 	Timeout time.Duration // the call's own time with all its re-sends; 0: none of its own
 	Once    bool          // never re-send what may have run
+	// Bare: how many of Keys are enough, for a script that can do without the
+	// others. A Cluster refuses a script (TRYAGAIN) for as long as its slot is being
+	// moved when some of its keys are absent, or have moved already. 0: all of them.
+	Bare int
 }
 
 // Result is what is known when a call is over.
@@ -75,6 +79,8 @@ type Result struct {
 	Unanswered bool
 	// NotRun: it is known that nothing ran.
 	NotRun bool
+	// Bare: it was sent with the first Call.Bare keys only.
+	Bare bool
 }
 
 // Run sends the call until it is answered or its time is up, at the latest when
@@ -93,6 +99,10 @@ func (r *Runner) Run(ctx context.Context, call Call) Result {
 		what := classify(err)
 		if what == answered {
 			return r.answer(call, res, value, err)
+		}
+		if call.Bare > 0 && !res.Bare && redis.HasErrorPrefix(err, "TRYAGAIN") {
+			call.Keys, res.Bare = call.Keys[:call.Bare], true
+			continue
 		}
 		r.lost(ctx)
 		if what == unknown {
@@ -140,6 +150,9 @@ func (r *Runner) end(ctx context.Context, call Call) time.Time {
 func (r *Runner) answer(call Call, res Result, value any, err error) Result {
 	if err == nil {
 		res.Reply, err = call.Script.parse(value)
+	}
+	if forbidden(err) {
+		err = fmt.Errorf("script %s: %w (ACL LOG names what was refused, the README the rules that a lock needs)", call.Script.name, err)
 	}
 	res.Err = err
 	return res

@@ -1,0 +1,163 @@
+package redislock_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	redislock "github.com/go-lynx/lynx-redis-lock"
+	"github.com/go-lynx/lynx-redis-lock/internal/redistest"
+)
+
+// needs says which calls fail without each rule of leastRules, and so that every
+// rule is needed. Of a call that is not named the lock does without.
+var needs = map[string][]string{
+	"~{lynx:lock:*": everyCall,
+	"+evalsha":      everyCall,
+	"+eval":         everyCall,
+	"+script|load":  {"SCRIPT LOAD"}, // then each script's first call brings its source along
+	"+get":          everyCall,
+	"+set":          {"Acquire", "Acquire with TokenClock", "reentry"},
+	"+del":          {"Acquire", "Acquire with TokenClock", "inner Release", "Release", "UnlockByValue"},
+	"+exists":       {"Acquire", "Acquire with TokenClock", "Acquire with a negative counter"},
+	"+incr":         {"Acquire", "Acquire with a negative counter"},
+	"+decr":         {"Acquire with a negative counter"},
+	"+pttl":         {"Acquire", "Acquire with TokenClock", "refused Acquire", "reentry", "TTL"},
+	"+pexpire":      {"Acquire", "Acquire with TokenClock", "reentry", "Renew"},
+	"+time":         {"Acquire with TokenClock"},
+}
+
+var everyCall = []string{
+	"Acquire", "Acquire with TokenClock", "Acquire with a negative counter", "refused Acquire", "reentry",
+	"Renew", "TTL", "inner Release", "Release", "UnlockByValue",
+}
+
+func TestACLs(t *testing.T) {
+	if !strings.Contains(readFile(t, "README.md"), strings.Join(leastRules, " ")) {
+		t.Error("the README's rules are not those of the tests")
+	}
+	for _, rule := range leastRules {
+		t.Run("without "+rule, func(t *testing.T) {
+			t.Parallel()
+			fails, known := needs[rule]
+			if !known {
+				t.Fatal("nobody knows what this rule is for")
+			}
+			newRestricted(t, rule).check(t, fails)
+		})
+	}
+}
+
+// restricted is a lock whose user loses one rule.
+type restricted struct {
+	server *redistest.Server
+	root   *redis.Client
+	locks  redislock.Provider
+	rules  []string // without the one
+}
+
+func newRestricted(t *testing.T, rule string) *restricted {
+	t.Helper()
+	r := &restricted{server: redistest.Start(t)}
+	r.rules = slices.DeleteFunc(slices.Clone(leastRules), func(other string) bool { return other == rule })
+	r.server.ACLUser(t, "locker", "secret", leastRules...)
+	r.root = r.server.Client(t)
+	r.locks = redislock.NewProvider(r.server.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "secret" }))
+	return r
+}
+
+func (r *restricted) restrict(t *testing.T) { r.server.ACLUser(t, "locker", "secret", r.rules...) }
+
+// check makes every call with all rules up to it, and then it without the rule.
+func (r *restricted) check(t *testing.T, fails []string) {
+	t.Helper()
+	user := r.server.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "secret" })
+	calls := r.calls(t)
+	calls["SCRIPT LOAD"] = func(ctx context.Context) error { r.restrict(t); return user.ScriptLoad(ctx, "return 1").Err() }
+	for name, call := range calls {
+		must(t, "SCRIPT FLUSH", r.root.ScriptFlush(t.Context()).Err()) // so that +eval is asked for
+		err := call(t.Context())
+		r.server.ACLUser(t, "locker", "secret", leastRules...)
+		switch {
+		case !slices.Contains(fails, name):
+			must(t, name, err)
+		case err == nil:
+			t.Errorf("%s does not need the rule", name)
+		case name != "SCRIPT LOAD" && !strings.Contains(err.Error(), "ACL LOG"):
+			t.Errorf("%s: the error does not say what to do: %v", name, err)
+		}
+		wantNot(t, err, redislock.ErrLockLost, redislock.ErrLockNotHeld) // nobody knows
+		must(t, "FLUSHALL", r.root.FlushAll(t.Context()).Err())
+	}
+	for name := range needs {
+		for _, call := range needs[name] {
+			if calls[call] == nil {
+				t.Errorf("%s is not tried", call)
+			}
+		}
+	}
+}
+
+// calls are the lock's calls, each of which prepares what it needs, then loses the
+// rule and gives its error.
+func (r *restricted) calls(t *testing.T) map[string]func(context.Context) error {
+	t.Helper()
+	lock := func(mods ...option) *redislock.RedisLock { return lockOf(t, r.locks, "job", mods...) }
+	held := func(ctx context.Context, levels int) *redislock.RedisLock {
+		l := lock()
+		for range levels {
+			must(t, "Acquire", l.Acquire(ctx))
+		}
+		return l
+	}
+	then := func(levels int, call func(context.Context, *redislock.RedisLock) error) func(context.Context) error {
+		return func(ctx context.Context) error {
+			l := held(ctx, levels)
+			must(t, "SCRIPT FLUSH", r.root.ScriptFlush(ctx).Err())
+			r.restrict(t)
+			return call(ctx, l)
+		}
+	}
+	acquire := func(ctx context.Context, l *redislock.RedisLock) error { return l.Acquire(ctx) }
+	release := func(ctx context.Context, l *redislock.RedisLock) error { return l.Release(ctx) }
+	return map[string]func(context.Context) error{
+		"Acquire": then(0, acquire),
+		"reentry": then(1, acquire),
+		"refused Acquire": then(1, func(ctx context.Context, _ *redislock.RedisLock) error {
+			err := lock().Acquire(ctx)
+			if redislock.IsLockError(err, redislock.ErrCodeLockAcquireConflict) {
+				return nil // refused, as it should be
+			}
+			return err
+		}),
+		"Acquire with a negative counter": func(ctx context.Context) error {
+			must(t, "SET", r.root.Set(ctx, redislock.HashTag("job")+":token", -7, 0).Err())
+			r.restrict(t)
+			err := lock().Acquire(ctx)
+			if err != nil && strings.Contains(err.Error(), "below 0") {
+				return nil // the rule was enough to say so
+			}
+			return err
+		},
+		"Acquire with TokenClock": func(ctx context.Context) error {
+			r.restrict(t)
+			return lock(func(o *redislock.LockOptions) { o.TokenMode = redislock.TokenClock }).Acquire(ctx)
+		},
+		"Renew": then(1, func(ctx context.Context, l *redislock.RedisLock) error { return l.Renew(ctx, 30*time.Second) }),
+		"TTL": then(1, func(ctx context.Context, l *redislock.RedisLock) error {
+			_, err := l.TTL(ctx)
+			return err
+		}),
+		"inner Release": then(2, release),
+		"Release":       then(1, release),
+		"UnlockByValue": func(ctx context.Context) error { // of a hold elsewhere
+			must(t, "SET", r.root.Set(ctx, redislock.HashTag("job")+":owner", "x", time.Minute).Err())
+			r.restrict(t)
+			return r.locks.UnlockByValue(ctx, "job", "x")
+		},
+	}
+}
