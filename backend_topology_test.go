@@ -21,7 +21,12 @@ func startSentinel(tb testing.TB) env {
 
 func startCluster(tb testing.TB) env {
 	tb.Helper()
-	e := env{options: redis.UniversalOptions{Addrs: redistest.StartCluster(tb).Addrs()}}
+	return clusterEnv(tb, redistest.StartCluster(tb))
+}
+
+func clusterEnv(tb testing.TB, cluster *redistest.Cluster) env {
+	tb.Helper()
+	e := env{options: redis.UniversalOptions{Addrs: cluster.Addrs()}}
 	control := e.NewClient(tb).(*redis.ClusterClient)
 	e.control = control
 	e.served = func(tb testing.TB) int64 {

@@ -24,6 +24,7 @@ type cleanup struct {
 	lock  *RedisLock
 	value string
 	mark  time.Duration // TTL of the mark that stops a late request of this value; 0: none
+	since time.Time
 	at    time.Time
 	pause time.Duration
 }
@@ -63,7 +64,8 @@ func (m *manager) clean(lock *RedisLock, value string, late bool) {
 		logWarn("redislock: %d cleanups are waiting for Redis: %q stays locked until its lease ends", maxCleanups, c.lock.key)
 		return
 	}
-	c.at, c.pause = time.Now(), firstRecheck
+	c.since, c.pause = time.Now(), firstRecheck
+	c.at = c.since
 	m.cleanups.waiting = append(m.cleanups.waiting, c)
 	process.enlistAnyway(m)
 	m.arm()
@@ -88,10 +90,14 @@ func (m *manager) runCleanup(ctx context.Context, c *cleanup) {
 	res := m.runner.Run(ctx, script.Call{
 		Script:  releaseScript,
 		Keys:    []string{c.lock.ownerKey(), c.lock.countKey(), c.lock.markKey(c.value)},
+		Bare:    1,
 		Args:    []any{c.value, "0", strconv.FormatInt(c.mark.Milliseconds(), 10)},
 		Timeout: c.lock.callTime(),
 	})
 	retry := res.Err != nil && (res.NotRun || res.Unanswered) && !isClosed(res.Err) && ctx.Err() == nil
+	if res.Err == nil && res.Bare { // freed; the mark has to wait until the slot has moved
+		retry = ctx.Err() == nil && time.Since(c.since) < c.mark
+	}
 	if res.Err != nil && !retry && !isClosed(res.Err) && ctx.Err() == nil {
 		logWarn("redislock: %q could not be cleaned up and stays locked until its lease ends: %v", c.lock.key, res.Err)
 	}

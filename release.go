@@ -179,9 +179,12 @@ func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 		mark = strconv.FormatInt(rl.markTTL().Milliseconds(), 10)
 	}
 	res := h.manager.runner.Run(ctx, script.Call{
-		Script: releaseScript, Keys: keys, Timeout: rl.opts.ScriptCallTimeout,
+		Script: releaseScript, Keys: keys, Bare: 1, Timeout: rl.opts.ScriptCallTimeout,
 		Args: []any{h.value, "0", mark},
 	})
+	if res.Bare && h.mark { // also without an answer: the mark is still owed
+		h.manager.clean(rl, h.value, true)
+	}
 	switch {
 	case res.Err != nil:
 		return resultError, releaseFailed(rl.key, "it is not renewed any more and runs out with its lease", res.Err)

@@ -35,10 +35,18 @@ func (c *Cluster) BeginMove(tb testing.TB, slot uint16, to *Server) *SlotMove {
 	return &SlotMove{cluster: c, slot: slot, from: from, to: to}
 }
 
+const migrateTimeoutMs = 10_000
+
+// MoveKey moves one key, which splits the keys of its tag between two nodes.
+func (m *SlotMove) MoveKey(tb testing.TB, key string) {
+	tb.Helper()
+	m.from.must(tb, "MIGRATE", loopback, m.to.port, key, 0, migrateTimeoutMs)
+}
+
 // MoveKeys moves all keys that the old owner has now.
 func (m *SlotMove) MoveKeys(tb testing.TB) {
 	tb.Helper()
-	const batch, timeoutMs = 100, 10_000
+	const batch = 100
 	for {
 		keys, err := m.from.do("CLUSTER", "GETKEYSINSLOT", m.slot, batch).Slice()
 		if err != nil {
@@ -47,7 +55,7 @@ func (m *SlotMove) MoveKeys(tb testing.TB) {
 		if len(keys) == 0 {
 			return
 		}
-		m.from.must(tb, slices.Concat([]any{"MIGRATE", loopback, m.to.port, "", 0, timeoutMs, "KEYS"}, keys)...)
+		m.from.must(tb, slices.Concat([]any{"MIGRATE", loopback, m.to.port, "", 0, migrateTimeoutMs, "KEYS"}, keys)...)
 	}
 }
 
