@@ -136,6 +136,7 @@ func (h *hold) lose(latest phase, reason LossReason, now time.Time) bool {
 	h.phase = lost
 	h.lost = newError(ErrLockLost, &LostError{Key: h.lock.key, Token: h.token, Reason: reason, At: now}, "lock lost")
 	lost := h.lost
+	recordLost(reason)
 	if renewed := h.finish(); renewed && reason == lossExpired { // unlocks
 		recordRenewGivenUp()
 	}

@@ -48,6 +48,7 @@ var (
 	acquireTotal = counterVec("acquire_total", "Attempts to acquire a lock, by result.", "result")
 	unlockTotal  = counterVec("unlock_total", "Releases of a lock, by result.", "result")
 	renewTotal   = counterVec("renew_total", "Renewals of a lease, by result.", "result")
+	lostTotal    = counterVec("lost_total", "Leases that ended under their holder, by reason.", "reason")
 	skippedTotal = prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "skipped_renewals_total",
 		Help: "Renewals that had to wait because every worker was busy.",
@@ -64,6 +65,13 @@ var (
 		"result", prometheus.ExponentialBuckets(0.001, 2, 17))
 )
 
+// A loss is rare: its series start at 0, so that the first one shows as an increase.
+func init() {
+	for _, reason := range []LossReason{lossExpired, lossTaken, lossVanished} {
+		lostTotal.WithLabelValues(string(reason))
+	}
+}
+
 // stats are the numbers of GetStats that no collector can be asked for cheaply.
 var stats struct {
 	active, renewals, renewalErrors, skipped, latency, latencyCount atomic.Int64
@@ -77,7 +85,7 @@ func InitMetrics(reg prometheus.Registerer) {
 		reg = prometheus.DefaultRegisterer
 	}
 	for _, c := range []prometheus.Collector{
-		acquireTotal, unlockTotal, renewTotal, skippedTotal, activeLocks, scriptLatency, waitDuration,
+		acquireTotal, unlockTotal, renewTotal, lostTotal, skippedTotal, activeLocks, scriptLatency, waitDuration,
 	} {
 		err := reg.Register(c)
 		var already prometheus.AlreadyRegisteredError
@@ -163,6 +171,9 @@ func recordRenewGivenUp() {
 	renewTotal.WithLabelValues(resultFail).Inc()
 	stats.renewalErrors.Add(1)
 }
+
+// recordLost counts a lease that ended under its holder.
+func recordLost(reason LossReason) { lostTotal.WithLabelValues(string(reason)).Inc() }
 
 // recordSkipped counts a renewal that has to wait for a worker.
 func recordSkipped() {

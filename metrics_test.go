@@ -22,6 +22,7 @@ var families = map[string]dto.MetricType{
 	"lynx_redis_lock_acquire_total":          dto.MetricType_COUNTER,
 	"lynx_redis_lock_unlock_total":           dto.MetricType_COUNTER,
 	"lynx_redis_lock_renew_total":            dto.MetricType_COUNTER,
+	"lynx_redis_lock_lost_total":             dto.MetricType_COUNTER,
 	"lynx_redis_lock_skipped_renewals_total": dto.MetricType_COUNTER,
 	"lynx_redis_lock_active_locks":           dto.MetricType_GAUGE,
 	"lynx_redis_lock_script_latency_seconds": dto.MetricType_HISTOGRAM,
@@ -159,6 +160,7 @@ var metricsContract = []behaviour{
 	}, `
 		acquire_total{result="success"} 1
 		unlock_total{result="not_held"} 1
+		lost_total{reason="vanished"} 1
 		script_latency_seconds{op="acquire"} 1
 		script_latency_seconds{op="unlock"} 1`),
 	counted("a_release_without_an_answer_is_an_error", nil, func(t *testing.T, b *bed) {
@@ -216,6 +218,7 @@ var metricsContract = []behaviour{
 	}, `
 		acquire_total{result="success"} 1
 		renew_total{result="not_exist"} 1
+		lost_total{reason="vanished"} 1
 		script_latency_seconds{op="acquire"} 1
 		script_latency_seconds{op="renew"} 1`),
 	counted("a_Renew_of_anothers_lock_is_not_owner", nil, func(t *testing.T, b *bed) {
@@ -225,6 +228,7 @@ var metricsContract = []behaviour{
 	}, `
 		acquire_total{result="success"} 1
 		renew_total{result="not_owner"} 1
+		lost_total{reason="taken"} 1
 		script_latency_seconds{op="acquire"} 1
 		script_latency_seconds{op="renew"} 1`),
 	counted("a_Renew_without_an_answer_is_an_error", nil, func(t *testing.T, b *bed) {
@@ -245,6 +249,7 @@ var metricsContract = []behaviour{
 	}, `
 		acquire_total{result="success"} 1
 		renew_total{result="not_exist"} 1
+		lost_total{reason="vanished"} 1
 		script_latency_seconds{op="acquire"} 1
 		script_latency_seconds{op="renew"} 1`),
 	counted("UnlockByValue_elsewhere_of_one_of_two_levels_is_partial", elsewhere(2), unlockElsewhere, `
@@ -282,6 +287,8 @@ var metricsContract = []behaviour{
 			return after[name] - before[name]
 		}
 		equal(t, "fail", grown("fail"), 1)
+		const lost = `lynx_redis_lock_lost_total{reason="expired"}`
+		equal(t, lost, after[lost]-before[lost], 1)
 		if grown("error") < 1 {
 			t.Error("no attempt was counted as an error")
 		}
