@@ -14,15 +14,15 @@ import (
 )
 
 var faultRowsRenewal = []faultRow{
-	{"refused connections inside the renewal window", refusedInTheRenewalWindow},
-	{"a black hole ends the lease context at the local deadline", blackHoleEndsTheContext},
-	{"a silent Redis sees at most one renewal in flight", oneRenewalInFlight},
-	{"the owner key is deleted while fn runs", ownerDeletedUnderFn},
-	{"the owner key is taken over while fn runs", ownerTakenUnderFn},
-	{"a late renewal leaves the next holder's lease alone", lateRenewLeavesTheNextHolderAlone},
-	{"a lost renewal reply costs nothing", renewalReplyLost},
-	{"scripts are flushed while the lock is held", scriptsFlushed},
-	{"extreme thresholds neither spin nor lose", extremeThresholds},
+	{name: "refused connections inside the renewal window", run: refusedInTheRenewalWindow},
+	{name: "a black hole ends the lease context at the local deadline", run: blackHoleEndsTheContext},
+	{name: "a silent Redis sees at most one renewal in flight", run: oneRenewalInFlight},
+	{name: "the owner key is deleted while fn runs", run: ownerDeletedUnderFn},
+	{name: "the owner key is taken over while fn runs", run: ownerTakenUnderFn},
+	{name: "a late renewal leaves the next holder's lease alone", run: lateRenewLeavesTheNextHolderAlone},
+	{name: "a lost renewal reply costs nothing", run: renewalReplyLost},
+	{name: "scripts are flushed while the lock is held", run: scriptsFlushed},
+	{name: "extreme thresholds neither spin nor lose", run: extremeThresholds},
 }
 
 func refusedInTheRenewalWindow(t *testing.T, r *faultRig) {

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,32 +25,100 @@ import (
 type faultRow struct {
 	name string
 	run  func(t *testing.T, r *faultRig)
+	// unwritten: the row wants it known that a request was never written. A
+	// ClusterClient asks for a command's words before it has a connection, so that
+	// such a send counts there as one that may arrive.
+	unwritten bool
 }
 
 // TestFaults is not parallel to other tests: the callback and active_locks belong
-// to the whole process. The rows of faultRowsAlone look at the latter, or need a
-// machine that is as busy as they make it.
+// to the whole process. The rows of faultRowsAlone look at the latter or at all that
+// their server does, or need a machine that is as busy as they make it.
 func TestFaults(t *testing.T) {
 	redislock.SetCallback(faultEvents)
 	t.Cleanup(func() { redislock.SetCallback(nil) })
-	t.Run("standalone", func(t *testing.T) {
-		for _, row := range faultRowsAlone {
-			t.Run(row.name, func(t *testing.T) { row.run(t, newFaultRig(t)) })
-		}
-		for _, row := range append(faultRowsSending, faultRowsRenewal...) {
-			t.Run(row.name, func(t *testing.T) {
-				t.Parallel()
-				row.run(t, newFaultRig(t))
-			})
-		}
-	})
+	for _, topology := range faultTopologies {
+		t.Run(topology.name, func(t *testing.T) {
+			servers := topology.start(t)
+			if topology.own {
+				for _, row := range faultRowsAlone {
+					t.Run(row.name, func(t *testing.T) { row.run(t, newRigOn(t, topology.start(t))) })
+				}
+			}
+			for _, row := range slices.Concat(faultRowsSending, faultRowsRenewal) {
+				if row.unwritten && topology.name == "cluster" {
+					continue
+				}
+				t.Run(row.name, func(t *testing.T) {
+					t.Parallel()
+					row.run(t, newRigOn(t, servers))
+				})
+			}
+		})
+	}
 }
 
+// faultTopology is a kind of servers that the rows run on.
+type faultTopology struct {
+	name  string
+	own   bool // cheap enough for a row to have servers of its own
+	start func(testing.TB) faultServers
+}
+
+var faultTopologies = []faultTopology{
+	{"standalone", true, aloneServers},
+	{"sentinel", false, sentinelServers},
+	{"cluster", false, clusterServers},
+}
+
+// faultServers are what a rig is in front of.
+type faultServers struct {
+	// primary is the server that has the lock.
+	primary func(t *testing.T, key string) *redistest.Server
+	// connect makes a client whose connections come about by dial.
+	connect func(dial dialer) redis.UniversalClient
+}
+
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+func aloneServers(tb testing.TB) faultServers {
+	server := redistest.Start(tb)
+	return faultServers{
+		primary: func(*testing.T, string) *redistest.Server { return server },
+		connect: func(dial dialer) redis.UniversalClient {
+			return redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, Dialer: dial})
+		},
+	}
+}
+
+func sentinelServers(tb testing.TB) faultServers {
+	sentinel := redistest.StartSentinel(tb)
+	return faultServers{
+		primary: func(t *testing.T, _ string) *redistest.Server { return sentinel.Primary(t) },
+		connect: func(dial dialer) redis.UniversalClient {
+			return redis.NewFailoverClient(&redis.FailoverOptions{
+				MasterName: sentinel.MasterName(), SentinelAddrs: sentinel.Addrs(), ContextTimeoutEnabled: true, Dialer: dial,
+			})
+		},
+	}
+}
+
+func clusterServers(tb testing.TB) faultServers {
+	cluster := redistest.StartCluster(tb)
+	return faultServers{
+		primary: func(t *testing.T, key string) *redistest.Server { return cluster.PrimaryFor(t, redislock.HashTag(key)) },
+		connect: func(dial dialer) redis.UniversalClient {
+			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ContextTimeoutEnabled: true, Dialer: dial})
+		},
+	}
+}
+
+// faultRig is the network of one row: a proxy in front of the lock's primary.
 type faultRig struct {
 	server  *redistest.Server
 	proxy   *redistest.Proxy
-	direct  *redis.Client             // past the proxy: what Redis has, and other holders
-	client  *redis.Client             // through the proxy
+	direct  redis.UniversalClient     // past the proxy: what Redis has, and other holders
+	client  redis.UniversalClient     // through the proxy
 	ours    redislock.ContextProvider // over client
 	another redislock.Provider        // over direct
 	key     string
@@ -56,20 +126,34 @@ type faultRig struct {
 
 var faultKeys atomic.Int64
 
-func newFaultRig(t *testing.T) *faultRig {
+// newFaultRig has a standalone server of its own.
+func newFaultRig(t *testing.T) *faultRig { return newRigOn(t, aloneServers(t)) }
+
+func newRigOn(t *testing.T, servers faultServers) *faultRig {
 	t.Helper()
-	r := &faultRig{server: redistest.Start(t), key: fmt.Sprint("fault-", faultKeys.Add(1))}
+	r := &faultRig{key: fmt.Sprint("fault-", faultKeys.Add(1))}
+	r.server = servers.primary(t, r.key)
 	r.proxy = redistest.StartProxy(t, r.server.Addr())
-	r.direct = r.server.Client(t)
-	r.client = redis.NewClient(&redis.Options{Addr: r.proxy.Addr(), ContextTimeoutEnabled: true})
-	t.Cleanup(func() { _ = r.client.Close() })
+	r.direct = servers.connect(nil)
+	r.client = servers.connect(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if addr == r.server.Addr() {
+			addr = r.proxy.Addr()
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	})
+	t.Cleanup(func() { _ = errors.Join(r.client.Close(), r.direct.Close()) })
 	r.ours = redislock.NewProvider(r.client).(redislock.ContextProvider)
 	r.another = redislock.NewProvider(r.direct)
 	// Loaded before, so that a fault meets the script and not its NOSCRIPT.
+	loader := r.server.Client(t)
 	for _, name := range []string{"acquire", "reenter", "release", "renew", "touch", "status", "unlock"} {
-		if err := r.direct.ScriptLoad(t.Context(), luaSource(t, name)).Err(); err != nil {
+		if err := loader.ScriptLoad(t.Context(), luaSource(t, name)).Err(); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// The client knows its servers before the first fault, too.
+	if err := r.client.Get(t.Context(), r.redisKey(":owner")).Err(); !errors.Is(err, redis.Nil) {
+		t.Fatalf("GET through the proxy: %v", err)
 	}
 	return r
 }
