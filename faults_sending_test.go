@@ -43,6 +43,7 @@ var faultRowsSending = []faultRow{
 	{name: "a refused Renew bounds no later lease", run: refusedRenewBoundsNothing, unwritten: true},
 	{name: "a late reply does not lengthen the lease", run: lateReplyCountsFromTheSend},
 	{name: "a reply later than the lease is no hold", run: replyLaterThanTheLease},
+	{name: "1,000 lost, doubled and late packets at random", run: randomPackets},
 }
 
 func acquireReplyLost(t *testing.T, r *faultRig) {

@@ -115,6 +115,7 @@ func clusterServers(tb testing.TB) faultServers {
 
 // faultRig is the network of one row: a proxy in front of the lock's primary.
 type faultRig struct {
+	servers faultServers
 	server  *redistest.Server
 	proxy   *redistest.Proxy
 	direct  redis.UniversalClient     // past the proxy: what Redis has, and other holders
@@ -131,7 +132,7 @@ func newFaultRig(t *testing.T) *faultRig { return newRigOn(t, aloneServers(t)) }
 
 func newRigOn(t *testing.T, servers faultServers) *faultRig {
 	t.Helper()
-	r := &faultRig{key: fmt.Sprint("fault-", faultKeys.Add(1))}
+	r := &faultRig{servers: servers, key: fmt.Sprint("fault-", faultKeys.Add(1))}
 	r.server = servers.primary(t, r.key)
 	r.proxy = redistest.StartProxy(t, r.server.Addr())
 	r.direct = servers.connect(nil)
