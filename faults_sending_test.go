@@ -17,6 +17,10 @@ var faultRowsAlone = []faultRow{
 	{name: "leases of 300 ms, 500 ms and 1 s are kept on a busy machine", run: shortLeasesAreKept},
 }
 
+var faultRowsProcess = []faultRow{
+	{name: "a process stopped for longer than its lease never reads valid on waking", run: stoppedProcess},
+}
+
 var faultRowsSending = []faultRow{
 	{name: "the reply of an acquire is lost and the request runs twice", run: acquireReplyLost},
 	{name: "every reply of an acquire is lost", run: acquireRepliesLost},

@@ -1,13 +1,18 @@
 package redislock_test
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-// TestMain fails the run when a goroutine is left behind that is not named here.
+// TestMain plays the role that a test has started this binary for, or fails the run when a goroutine is left behind that is not named here.
 func TestMain(m *testing.M) {
+	if role := os.Getenv(roleEnv); role != "" {
+		roles[role](os.Args[1])
+		return
+	}
 	goleak.VerifyTestMain(m,
 		// The framework's dependency ants starts a default pool in its init: two
 		// goroutines for the life of the process, before any test runs.
