@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-lynx/lynx-redis-lock/internal/script"
+	"github.com/go-lynx/lynx-redis-lock/internal/timeheap"
 )
 
 // Bounds of the cleanups of one client.
@@ -25,65 +26,68 @@ type cleanup struct {
 	value string
 	mark  time.Duration // TTL of the mark that stops a late request of this value; 0: none
 	since time.Time
-	at    time.Time
 	pause time.Duration
+	wake  timeheap.Item[*cleanup]
 }
 
 // cleanups is the manager's list of them; guarded by manager.mu.
 type cleanups struct {
-	waiting []*cleanup
+	waiting timeheap.Heap[*cleanup]
 	running int
+	full    bool // it was, and has not yet drained: one warning is enough
 }
 
-func (c *cleanups) idle() bool { return len(c.waiting) == 0 && c.running == 0 }
+func (c *cleanups) idle() bool { return c.waiting.Len() == 0 && c.running == 0 }
 
 // next is when the first one is due; zero: none can be started.
 func (c *cleanups) next() (at time.Time) {
-	if c.running >= maxCleaners {
-		return at // the one that ends arms the timer
-	}
-	for _, one := range c.waiting {
-		if at.IsZero() || one.at.Before(at) {
-			at = one.at
-		}
+	if first := c.waiting.Min(); first != nil && c.running < maxCleaners { // else the one that ends arms the timer
+		at = first.At()
 	}
 	return at
+}
+
+// put takes one in; it is false when there are too many.
+func (c *cleanups) put(one *cleanup, at time.Time) bool {
+	switch n := c.waiting.Len(); {
+	case n >= maxCleanups:
+		if !c.full {
+			logWarn("redislock: %d cleanups wait for Redis: %q, and what else comes now, may stay locked until its lease ends", n, one.lock.key)
+		}
+		c.full = true
+		return false
+	case n < maxCleanups/2:
+		c.full = false
+	}
+	c.waiting.Set(&one.wake, at)
+	return true
 }
 
 // clean frees what value holds of the lock, in the background and until it is
 // answered. late: a send of its acquire was not answered and may still arrive; a
 // mark is left, so that it takes nothing then.
 func (m *manager) clean(lock *RedisLock, value string, late bool) {
-	c := &cleanup{lock: lock, value: value}
+	c := &cleanup{lock: lock, value: value, since: time.Now(), pause: firstRecheck}
+	c.wake.Value = c
 	if late {
 		c.mark = lock.markTTL()
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.cleanups.waiting) >= maxCleanups {
-		logWarn("redislock: %d cleanups are waiting for Redis: %q stays locked until its lease ends", maxCleanups, c.lock.key)
-		return
+	if m.cleanups.put(c, c.since) {
+		process.enlistAnyway(m)
+		m.arm()
 	}
-	c.since, c.pause = time.Now(), firstRecheck
-	c.at = c.since
-	m.cleanups.waiting = append(m.cleanups.waiting, c)
-	process.enlistAnyway(m)
-	m.arm()
 }
 
 // startCleaners starts what is due, at most maxCleaners at once. Under mu.
 func (m *manager) startCleaners(now time.Time) {
-	kept := m.cleanups.waiting[:0]
-	for _, c := range m.cleanups.waiting {
-		if c.at.After(now) || m.cleanups.running >= maxCleaners {
-			kept = append(kept, c)
-			continue
-		}
-		m.cleanups.running++
-		go m.runCleanup(m.workContext(), c) // one call; a drain cancels it
+	c := &m.cleanups
+	for first := c.waiting.Min(); first != nil && !first.At().After(now) && c.running < maxCleaners; first = c.waiting.Min() {
+		c.waiting.Remove(first)
+		c.running++
+		go m.runCleanup(m.workContext(), first.Value) // one call; a drain cancels it
 	}
-	clear(m.cleanups.waiting[len(kept):])
-	m.cleanups.waiting = kept
 }
 
 func (m *manager) runCleanup(ctx context.Context, c *cleanup) {
@@ -105,8 +109,8 @@ func (m *manager) runCleanup(ctx context.Context, c *cleanup) {
 	defer m.mu.Unlock()
 	m.cleanups.running--
 	if retry {
-		c.at, c.pause = time.Now().Add(c.pause), min(2*c.pause, longestPause)
-		m.cleanups.waiting = append(m.cleanups.waiting, c)
+		m.cleanups.put(c, time.Now().Add(c.pause))
+		c.pause = min(2*c.pause, longestPause)
 	}
 	m.arm()
 	m.settle()

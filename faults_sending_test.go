@@ -14,11 +14,12 @@ var faultRowsAlone = []faultRow{
 	{name: "an acquire that was never answered is not counted as active", run: unansweredAcquireIsNotActive},
 	{name: "the inner of two releases arrives after the outer one", run: innerReleaseArrivesLate},
 	{name: "an acquire times out on a silent server", run: acquireOnSilentServer},
+	{name: "a process stopped for longer than its lease never reads valid on waking", run: stoppedProcess},
 	{name: "leases of 300 ms, 500 ms and 1 s are kept on a busy machine", run: shortLeasesAreKept},
 }
 
-var faultRowsProcess = []faultRow{
-	{name: "a process stopped for longer than its lease never reads valid on waking", run: stoppedProcess},
+var faultRowsLoad = []faultRow{
+	{name: "an outage of 5 s under 1,000 callers with short deadlines", run: outageUnderLoad},
 }
 
 var faultRowsSending = []faultRow{

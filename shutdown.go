@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+
+	"github.com/go-lynx/lynx-redis-lock/internal/timeheap"
 )
 
 // registry lists the managers that have something to do, for what concerns the
@@ -151,7 +153,7 @@ func (m *manager) drain(ctx context.Context) int {
 // stop ends renewals and cleanups; the holds that are left run out. Under mu.
 func (m *manager) stop() {
 	m.cancel()
-	m.cleanups.waiting = nil
+	m.cleanups.waiting = timeheap.Heap[*cleanup]{}
 	for _, h := range m.holds {
 		m.turnOff(h)
 		m.ready.Remove(&h.ready)

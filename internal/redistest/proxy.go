@@ -183,6 +183,14 @@ func (p *Proxy) join(ln net.Listener, l *link) {
 	go l.replies()
 }
 
+// Connections says how many connections the proxy carries, those included that
+// their client has given up while the network was silent. Each has two goroutines.
+func (p *Proxy) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.links)
+}
+
 func (p *Proxy) leave(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
