@@ -45,6 +45,14 @@ func TestFaults(t *testing.T) {
 					t.Run(row.name, func(t *testing.T) { row.run(t, newRigOn(t, topology.start(t))) })
 				}
 			}
+			if topology.own {
+				for _, row := range faultRowsServer {
+					t.Run(row.name, func(t *testing.T) {
+						t.Parallel()
+						row.run(t, newRigOn(t, topology.start(t)))
+					})
+				}
+			}
 			for _, row := range faultRowsLoad {
 				t.Run(row.name, func(t *testing.T) { row.run(t, newRigOn(t, servers)) })
 			}
@@ -69,7 +77,7 @@ type faultTopology struct {
 }
 
 var faultTopologies = []faultTopology{
-	{"standalone", true, aloneServers},
+	{"standalone", true, func(tb testing.TB) faultServers { return aloneServers(tb) }},
 	{"sentinel", false, sentinelServers},
 	{"cluster", false, clusterServers},
 }
@@ -84,8 +92,8 @@ type faultServers struct {
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-func aloneServers(tb testing.TB) faultServers {
-	server := redistest.Start(tb)
+func aloneServers(tb testing.TB, args ...string) faultServers {
+	server := redistest.Start(tb, args...)
 	return faultServers{
 		primary: func(*testing.T, string) *redistest.Server { return server },
 		connect: func(dial dialer) redis.UniversalClient {
@@ -133,12 +141,15 @@ type faultRig struct {
 
 var faultKeys atomic.Int64
 
+// rigKey is a key of no other row.
+func rigKey() string { return fmt.Sprint("fault-", faultKeys.Add(1)) }
+
 // newFaultRig has a standalone server of its own.
 func newFaultRig(t *testing.T) *faultRig { return newRigOn(t, aloneServers(t)) }
 
 func newRigOn(t *testing.T, servers faultServers) *faultRig {
 	t.Helper()
-	r := &faultRig{servers: servers, key: fmt.Sprint("fault-", faultKeys.Add(1))}
+	r := &faultRig{servers: servers, key: rigKey()}
 	r.server = servers.primary(t, r.key)
 	r.proxy = redistest.StartProxy(t, r.server.Addr())
 	r.direct = servers.connect(nil)
@@ -194,9 +205,10 @@ func faultOptions(ttl time.Duration) redislock.LockOptions {
 	return options
 }
 
-func (r *faultRig) lock(t *testing.T, p redislock.Provider, options redislock.LockOptions) *redislock.RedisLock {
+// lock is an instance for the row's key, or for that with more behind it.
+func (r *faultRig) lock(t *testing.T, p redislock.Provider, options redislock.LockOptions, suffix ...string) *redislock.RedisLock {
 	t.Helper()
-	lock, err := p.NewLock(t.Context(), r.key, options)
+	lock, err := p.NewLock(t.Context(), r.key+strings.Join(suffix, ""), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,9 +216,9 @@ func (r *faultRig) lock(t *testing.T, p redislock.Provider, options redislock.Lo
 }
 
 // held is a lock of ours that has been acquired.
-func (r *faultRig) held(t *testing.T, options redislock.LockOptions) *redislock.RedisLock {
+func (r *faultRig) held(t *testing.T, options redislock.LockOptions, suffix ...string) *redislock.RedisLock {
 	t.Helper()
-	lock := r.lock(t, r.ours, options)
+	lock := r.lock(t, r.ours, options, suffix...)
 	if err := lock.Acquire(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -94,6 +94,7 @@ func (r *Runner) Run(ctx context.Context, call Call) Result {
 	end := r.end(ctx, call)
 	limit := firstLimit(call, end)
 	var res Result
+	var cause error // why the last send that was not cut off did not run
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		value, err := r.send(ctx, call, limit)
 		what := classify(err)
@@ -108,15 +109,18 @@ func (r *Runner) Run(ctx context.Context, call Call) Result {
 		if what == unknown {
 			if over := !time.Now().Before(end); over || res.Unanswered || call.Once || ctx.Err() != nil {
 				res.Unanswered = true
-				return giveUp(ctx, call, res, err, over)
+				return giveUp(ctx, call, res, err, cause, over)
 			}
 			res.Unanswered, res.Resent = true, true
 			limit = end
 			continue
 		}
+		if !errors.Is(err, context.DeadlineExceeded) {
+			cause = err
+		}
 		if closed := errors.Is(err, redis.ErrClosed); closed || !sleep(ctx, pause, end) {
 			res.NotRun = !res.Unanswered
-			return giveUp(ctx, call, res, err, !closed)
+			return giveUp(ctx, call, res, err, cause, !closed)
 		}
 		if !res.Unanswered { // still the first send that can run
 			limit = firstLimit(call, end)
@@ -159,12 +163,15 @@ func (r *Runner) answer(call Call, res Result, value any, err error) Result {
 }
 
 // giveUp says why: the caller's own end and the call's timeout are named as such,
-// because the client reports both as a network error. over: the time was up.
-func giveUp(ctx context.Context, call Call, res Result, err error, over bool) Result {
-	if errors.Is(err, errUnwritten) {
-		err = errUnwritten
-	} else if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		err, over = nil, true
+// because the client reports both as a network error. over: the time was up. Of
+// what is known about the last send, cause is left when it was cut off itself.
+func giveUp(ctx context.Context, call Call, res Result, err, cause error, over bool) Result {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		over = true
+		if errors.Is(err, errUnwritten) && cause == nil {
+			cause = errUnwritten
+		}
+		err = cause
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -219,8 +226,9 @@ func (r *Runner) exchange(ctx context.Context, call Call, limit time.Time, state
 		cmd = newCommand(ctx, state, "eval", call.Script.source, call.Keys, call.Args)
 		err = r.client.Process(ctx, cmd)
 	}
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil, state.left(err)
+	var reply redis.Error
+	if err != nil && !errors.As(err, &reply) {
+		return nil, state.left(err) // also of a connection that broke before it was handed out
 	}
 	return cmd.Result()
 }
