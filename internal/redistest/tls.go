@@ -19,6 +19,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+const caFile = "ca.pem"
+
 // TLSServer is a server that speaks nothing but TLS on its port.
 type TLSServer struct {
 	*Server
@@ -46,7 +48,7 @@ func StartTLS(tb testing.TB, args ...string) *TLSServer {
 	s.portFlag = "--tls-port"
 	s.args = slices.Concat([]string{
 		"--port", "0", "--tls-auth-clients", "no",
-		"--tls-ca-cert-file", file("ca.pem", "CERTIFICATE", ca.Raw),
+		"--tls-ca-cert-file", file(caFile, "CERTIFICATE", ca.Raw),
 		"--tls-cert-file", file("cert.pem", "CERTIFICATE", cert),
 		"--tls-key-file", file("key.pem", "PRIVATE KEY", key),
 	}, args)
@@ -61,6 +63,9 @@ func StartTLS(tb testing.TB, args ...string) *TLSServer {
 func (s *TLSServer) TLSConfig() *tls.Config {
 	return &tls.Config{RootCAs: s.roots.Clone(), MinVersion: tls.VersionTLS12}
 }
+
+// CAFile is the PEM file of this server's CA, for what reads its roots from a file.
+func (s *TLSServer) CAFile() string { return filepath.Join(s.dir, caFile) }
 
 // Client returns a client that verifies the server. See [Server.Client].
 func (s *TLSServer) Client(tb testing.TB, mod ...func(*redis.Options)) *redis.Client {
