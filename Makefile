@@ -2,7 +2,7 @@ GO           ?= go
 GOLANGCI     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOFUMPT      := mvdan.cc/gofumpt@v0.12.0
 
-.PHONY: test verify bench quickstart deps-test
+.PHONY: test test-servers verify bench quickstart deps-test
 
 ## test: every test against every backend, with the race detector. A skipped test fails it.
 ## All is built first, on all processors; the packages then run one by one, because
@@ -11,6 +11,11 @@ test: deps-test
 	$(GO) vet ./...
 	$(GO) test -race -run '^$$' ./... >/dev/null
 	$(GO) run ./internal/testcount -race -count=1 -timeout 20m -p 1 -parallel 4 ./...
+
+## test-servers: the tests on newer servers, which are fetched beside the system (Debian
+## only); ends with a table. ARGS are further arguments of go test, SERVERS picks some.
+test-servers:
+	@./.ci/test-servers.sh $(ARGS)
 
 ## verify: what test leaves out: tidiness, linters, formatting and the longer suites.
 verify: deps-test

@@ -13,7 +13,7 @@
 // without its servers has shown nothing.
 //
 // The files are layered: ports.go hands out ports, process.go owns one child
-// process, ready.go waits for it, server.go is the standalone shape, admin.go
-// asks servers about themselves, and sentinel.go, cluster.go and tls.go are the
-// other shapes.
+// process, ready.go waits for it, version.go notes which server it is, server.go
+// is the standalone shape, admin.go asks servers about themselves, and sentinel.go,
+// cluster.go and tls.go are the other shapes.
 package redistest

@@ -231,7 +231,7 @@ func TestAMissingServerFailsAndSaysWhatToInstall(t *testing.T) {
 
 func TestAServerThatDoesNotStartFailsWithItsLog(t *testing.T) {
 	t.Parallel()
-	if got := startFails(t, "--no-such-option", "x"); !strings.Contains(got, "Bad directive") {
+	if got := startFails(t, "--no-such-option", "x"); !strings.Contains(got, "no-such-option") {
 		t.Errorf("failed with %q", got)
 	}
 }

@@ -162,6 +162,10 @@ func (s *Server) start() error {
 		proc.stop()
 		return err
 	}
+	if err := s.recordVersion(); err != nil {
+		proc.stop()
+		return err
+	}
 	s.proc = proc
 	return nil
 }
