@@ -32,6 +32,8 @@ var faultRowsServer = []faultRow{
 	{name: "no client more is let in", run: tooManyClients},
 	{name: "Redis is loading its data", run: loadingServer},
 	{name: "the application blocks the pool", run: blockedPool},
+	{name: "the server's clock steps forward", run: clockForward},
+	{name: "the server's clock steps back", run: clockBack},
 }
 
 func (r *faultRig) config(t *testing.T, name, value string) {

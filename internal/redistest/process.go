@@ -18,10 +18,11 @@ type process struct {
 	mu sync.Mutex
 }
 
-// startProcess runs bin in dir and appends its output to logFile. The log is a
+// startProcess runs bin in dir, with env added to the environment, and appends its
+// output to logFile. The log is a
 // file, not a pipe: a pipe would keep Wait from returning for as long as a
 // child that Redis forked holds its other end.
-func startProcess(bin, dir, logFile string, args []string) (*process, error) {
+func startProcess(bin, dir, logFile string, args, env []string) (*process, error) {
 	out, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("redistest: %w", err)
@@ -30,6 +31,7 @@ func startProcess(bin, dir, logFile string, args []string) (*process, error) {
 
 	cmd := exec.Command(bin, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
+	cmd.Env = append(os.Environ(), env...)
 	cmd.SysProcAttr = dieWithParent()
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)

@@ -26,6 +26,7 @@ type Server struct {
 	portFlag string // the option that takes the port: "--port", or TLS's
 	conf     string // a configuration file that Redis may rewrite, or ""
 	args     []string
+	env      []string // further variables of the process
 
 	// mu guards the rest, and is held over a start or a stop, so that a Stop
 	// that overlaps a Restart finds the new process.
@@ -154,7 +155,7 @@ func (s *Server) start() error {
 	if s.conf != "" {
 		args = append([]string{s.conf}, args...) // Redis wants it first
 	}
-	proc, err := startProcess(s.bin, s.dir, logFile, args)
+	proc, err := startProcess(s.bin, s.dir, logFile, args, s.env)
 	if err != nil {
 		return err
 	}

@@ -60,9 +60,10 @@ func classifyReply(text string) outcome {
 }
 
 // forbidden says that an ACL stands against it: by a rule on the script itself, or on
-// a command inside of it, which Redis words in another way.
+// a command inside of it, which Redis 7.0 words in one way and later ones in another.
 func forbidden(err error) bool {
-	return err != nil && (redis.HasErrorPrefix(err, "NOPERM") || strings.Contains(err.Error(), "user executing the script can't"))
+	return err != nil && (redis.HasErrorPrefix(err, "NOPERM") || strings.Contains(err.Error(), "ACL failure in script") ||
+		strings.Contains(err.Error(), "user executing the script can't"))
 }
 
 // noScript matches the prefix only: Valkey's text differs.
