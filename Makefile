@@ -2,7 +2,7 @@ GO           ?= go
 GOLANGCI     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOFUMPT      := mvdan.cc/gofumpt@v0.12.0
 
-.PHONY: test test-servers verify bench quickstart deps-test
+.PHONY: test faults test-servers verify bench quickstart deps-test
 
 ## test: every test against every backend, with the race detector. A skipped test fails it.
 ## All is built first, on all processors; the packages then run one by one, because
@@ -11,6 +11,12 @@ test: deps-test
 	$(GO) vet ./...
 	$(GO) test -race -run '^$$' ./... >/dev/null
 	$(GO) run ./internal/testcount -race -count=1 -timeout 20m -p 1 -parallel 4 ./...
+
+## faults: what the lock does under faults, alone, with a line per row.
+faults: deps-test
+	$(GO) test -race -run '^$$' . >/dev/null
+	$(GO) run ./internal/testcount -rows -race -count=1 -timeout 20m -parallel 4 -run '^Test' \
+		-skip '^(TestContract|TestScripts)$$|API|Constants|Example|Exported|Metrics|Readme|Sentinel|Texts' .
 
 ## test-servers: the tests on newer servers, which are fetched beside the system (Debian
 ## only); ends with a table. ARGS are further arguments of go test, SERVERS picks some.

@@ -22,16 +22,22 @@ type behaviour struct {
 	check    func(*testing.T, *bed)
 }
 
-// TestContract checks every behaviour on every backend. Those that look at or
-// change what the whole process shares (the callback, Shutdown, the metrics) go one
-// after another, before the others, which run side by side.
-func TestContract(t *testing.T) {
-	serial := slices.Concat(callbackContract, lossCallbackContract, panicContract, shutdownContract,
+// contract is all of it. The serial behaviours look at or change what the whole
+// process shares: the callback, Shutdown, the metrics.
+func contract() (serial, parallel []behaviour) {
+	serial = slices.Concat(callbackContract, lossCallbackContract, panicContract, shutdownContract,
 		statsContract, metricsContract, wireContract)
-	parallel := slices.Concat(acquireContract, retryContract, contextContract, reentryContract, releaseContract,
+	parallel = slices.Concat(acquireContract, retryContract, contextContract, reentryContract, releaseContract,
 		unlockContract, renewContract, autoRenewContract, lossContract, lossReportContract, tokenContract,
 		fenceContract, optionContract, badInputContract, leaseContextContract, funcContract, waitContract,
 		timeoutContract, replyContract)
+	return serial, parallel
+}
+
+// TestContract checks every behaviour on every backend, the serial ones before the
+// others, which run side by side.
+func TestContract(t *testing.T) {
+	serial, parallel := contract()
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
 			e := b.start(t)

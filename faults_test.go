@@ -41,6 +41,7 @@ func TestFaults(t *testing.T) {
 		t.Run(topology.name, func(t *testing.T) {
 			servers := topology.start(t)
 			if topology.own {
+				runContractRows(t)
 				for _, row := range slices.Concat(faultRowsAlone, faultRowsMany) {
 					t.Run(row.name, func(t *testing.T) { row.run(t, newRigOn(t, topology.start(t))) })
 				}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -16,12 +17,14 @@ type event struct {
 	ImportPath string
 	Test       string
 	Output     string
+	Elapsed    float64 // seconds
 }
 
 // test is one run of one test.
 type test struct {
 	name   string
 	result string // pass, fail or skip; empty while it runs
+	took   float64
 	output []string
 }
 
@@ -38,6 +41,7 @@ var backends = []string{"miniredis", "standalone", "sentinel", "cluster", "tls"}
 
 type tally struct {
 	out                     io.Writer
+	rows                    bool // print a line per test
 	running                 map[string]*pkg
 	passed, failed, skipped int
 	perBackend              map[string]int
@@ -103,7 +107,7 @@ func (t *tally) addToTest(p *pkg, e event) {
 	case "output":
 		this.output = append(this.output, e.Output)
 	case "pass", "fail", "skip":
-		this.result = e.Action
+		this.result, this.took = e.Action, e.Elapsed
 		if e.Action != "pass" {
 			t.print(this.output...)
 		}
@@ -163,6 +167,10 @@ func (p *pkg) isGroup(this *test) bool {
 }
 
 func (t *tally) count(this *test) {
+	on := this.backend()
+	if t.rows {
+		t.print(fmt.Sprintf("row %-7s %-10s %6.1f s  %s\n", this.result, on, this.took, this.name))
+	}
 	switch this.result {
 	case "skip":
 		t.skipped++
@@ -172,14 +180,18 @@ func (t *tally) count(this *test) {
 	default:
 		t.passed++
 	}
+	t.perBackend[on]++
+}
+
+// backend is the one that the test belongs to; "-": none.
+func (this *test) backend() string {
 	elements := strings.Split(this.name, "/")
 	for _, b := range backends {
-		for _, element := range elements {
-			if element == b {
-				t.perBackend[b]++
-			}
+		if slices.Contains(elements, b) {
+			return b
 		}
 	}
+	return "-"
 }
 
 // report prints the totals, last of all the line that is read by machines, and

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -46,6 +47,24 @@ func TestContract(t *testing.T) {
 func TestAlone(t *testing.T) {}
 func TestAloneAgain(t *testing.T) {}
 `
+
+func TestRowsNameTheTestItsBackendAndWhetherItPassed(t *testing.T) {
+	out, code := count(t, green, "-rows")
+	if code != 0 {
+		t.Errorf("exit code %d and\n%s", code, out)
+	}
+	for _, want := range []string{
+		`(?m)^row pass +standalone +\d+\.\d s  TestContract/standalone/a$`,
+		`(?m)^row pass +- +\d+\.\d s  TestAlone$`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if n := strings.Count(out, "row "); n != 8 {
+		t.Errorf("%d rows in\n%s", n, out)
+	}
+}
 
 func TestRunsAreCountedByTheirLeavesAndByBackend(t *testing.T) {
 	out, code := count(t, green)
