@@ -2,6 +2,7 @@ package redislock_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -85,4 +86,31 @@ func partOf(t *testing.T, text, from, to string) string {
 	}
 	part, _, _ := strings.Cut(rest, to)
 	return part
+}
+
+// TestDocumentsNameTestsThatExist: what VALIDATION and LIMITATIONS say was shown is shown
+// by a test of that name; … stands for what is left out.
+func TestDocumentsNameTestsThatExist(t *testing.T) {
+	files, err := filepath.Glob("*_test.go")
+	must(t, "Glob", err)
+	var sources strings.Builder
+	for _, file := range files {
+		sources.WriteString(strings.ReplaceAll(readFile(t, file), " ", "_"))
+	}
+	for _, document := range []string{"VALIDATION.md", "LIMITATIONS.md"} {
+		names := regexp.MustCompile("`(Test\\w+)(/[^`]*)?`").FindAllStringSubmatch(readFile(t, document), -1)
+		if len(names) < 10 {
+			t.Errorf("%s names %d tests", document, len(names))
+		}
+		for _, name := range names {
+			if !strings.Contains(sources.String(), "func_"+name[1]+"(t_*testing.T)") {
+				t.Errorf("%s: there is no %s", document, name[1])
+			}
+			row := strings.ReplaceAll(name[2][strings.LastIndex(name[2], "/")+1:], " ", "_")
+			row, _, _ = strings.Cut(row, "…")
+			if len(row) > 0 && !strings.Contains(sources.String(), `"`+row) {
+				t.Errorf("%s: no test has the row %s", document, row)
+			}
+		}
+	}
 }
