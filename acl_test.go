@@ -52,6 +52,37 @@ func TestACLs(t *testing.T) {
 	}
 }
 
+// clusterRules are what a Cluster client needs beside leastRules: to find the nodes, and
+// to follow a key of a slot that is being moved.
+var clusterRules = []string{"+cluster|slots", "+asking"}
+
+func TestACLsOfACluster(t *testing.T) {
+	t.Parallel()
+	if !strings.Contains(readFile(t, "README.md"), "`"+strings.Join(clusterRules, " ")+"`") {
+		t.Error("the README's rules for a Cluster are not those of the tests")
+	}
+	cluster := redistest.StartCluster(t)
+	allow := func(rules ...string) {
+		for _, server := range cluster.Servers() {
+			server.ACLUser(t, "locker", "secret", slices.Concat(leastRules, rules)...)
+		}
+	}
+	locks := func() redislock.Provider {
+		return redislock.NewProvider(cluster.Client(t, func(o *redis.ClusterOptions) { o.Username, o.Password = "locker", "secret" }))
+	}
+	m := &moving{bed: newBed(t, clusterEnv(t, cluster)), cluster: cluster}
+	allow()
+	wantIs(t, lockOf(t, locks(), m.key, timeout(callTimeout)).Acquire(t.Context()), redislock.ErrLockAcquireFailed)
+	allow(clusterRules...)
+	lock := lockOf(t, locks(), m.key, renewed, expiration(2*time.Second))
+	must(t, "Acquire", lock.Acquire(t.Context()))
+	m.beginMove(t)
+	m.move.MoveKeys(t)
+	m.renewals(t, "moved", lock)
+	must(t, "Release", lock.Release(t.Context()))
+	m.move.Finish(t)
+}
+
 // restricted is a lock whose user loses one rule.
 type restricted struct {
 	server *redistest.Server

@@ -25,6 +25,7 @@ type cleanup struct {
 	lock  *RedisLock
 	value string
 	mark  time.Duration // TTL of the mark that stops a late request of this value; 0: none
+	worth time.Duration // how long it can still free something
 	since time.Time
 	pause time.Duration
 	wake  timeheap.Item[*cleanup]
@@ -67,7 +68,7 @@ func (c *cleanups) put(one *cleanup, at time.Time) bool {
 // answered. late: a send of its acquire was not answered and may still arrive; a
 // mark is left, so that it takes nothing then.
 func (m *manager) clean(lock *RedisLock, value string, late bool) {
-	c := &cleanup{lock: lock, value: value, since: time.Now(), pause: firstRecheck}
+	c := &cleanup{lock: lock, value: value, worth: lock.markTTL(), since: time.Now(), pause: firstRecheck}
 	c.wake.Value = c
 	if late {
 		c.mark = lock.markTTL()
@@ -98,11 +99,12 @@ func (m *manager) runCleanup(ctx context.Context, c *cleanup) {
 		Args:    []any{c.value, "0", strconv.FormatInt(c.mark.Milliseconds(), 10)},
 		Timeout: c.lock.callTime(),
 	})
-	retry := res.Err != nil && (res.NotRun || res.Unanswered) && !isClosed(res.Err) && ctx.Err() == nil
-	if res.Err == nil && res.Bare { // freed; the mark has to wait until the slot has moved
-		retry = ctx.Err() == nil && time.Since(c.since) < c.mark
+	again := res.Err != nil && (res.NotRun || res.Unanswered) && !isClosed(res.Err)
+	if res.Err == nil && c.mark > 0 { // freed; but a slot that is being moved, or a full Redis, has no mark yet
+		again = res.Bare || res.Reply.Code == script.Owed
 	}
-	if res.Err != nil && !retry && !isClosed(res.Err) && ctx.Err() == nil {
+	retry := again && ctx.Err() == nil && time.Since(c.since) < c.worth
+	if res.Err != nil && !again && !isClosed(res.Err) && ctx.Err() == nil {
 		logWarn("redislock: %q could not be cleaned up and stays locked until its lease ends: %v", c.lock.key, res.Err)
 	}
 	m.mu.Lock()

@@ -32,6 +32,10 @@ var faultRowsServer = []faultRow{
 	{name: "no client more is let in", run: tooManyClients},
 	{name: "Redis is loading its data", run: loadingServer},
 	{name: "the application blocks the pool", run: blockedPool},
+	{name: "a cleanup meets a full Redis", run: func(t *testing.T, r *faultRig) { cleanupRefused(t, r, "maxmemory") }},
+	{name: "a cleanup meets a Redis with too few replicas", run: func(t *testing.T, r *faultRig) { cleanupRefused(t, r, "min-replicas-to-write") }},
+	{name: "a release owes its mark to a full Redis", run: releaseOwesItsMark},
+	{name: "a Renew that Redis refuses leaves the lease", run: refusedRenew},
 	{name: "the server's clock steps forward", run: clockForward},
 	{name: "the server's clock steps back", run: clockBack},
 }

@@ -34,7 +34,6 @@ type hold struct {
 	value    string
 	token    int64
 	acquired time.Time
-	mark     bool // a send of the acquire was never answered: the end leaves a mark in Redis
 
 	// Guarded by mu. No Redis call, callback or channel send happens under it,
 	// and manager.mu is never taken under it.
@@ -45,6 +44,7 @@ type hold struct {
 	depth       int
 	counted     bool          // this hold has written a count key
 	depthUnsure bool          // a call that changes the depth was not answered
+	mark        bool          // a send of the acquire was never answered: the end leaves a mark in Redis
 	lease       time.Duration // what renewals ask for
 	pending     time.Duration // the lease of a Renew in flight: it may arrive at any moment; 0: none
 	ceiling     time.Duration // no lease is believed longer; 0: none. See Renew.
@@ -192,6 +192,21 @@ func (h *hold) endRelease() {
 	if h.phase == releasing {
 		h.phase = released
 	}
+}
+
+// owesNothing is called by a drain: what the hold's end would leave to do in the
+// background is not done any more.
+func (h *hold) owesNothing() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mark = false
+}
+
+// owesMark says whether the hold's end leaves a mark.
+func (h *hold) owesMark() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mark
 }
 
 // tell notes that the caller is about to get err, so that no later Acquire

@@ -58,7 +58,7 @@ type renewal struct {
 }
 
 func newManager(client redis.UniversalClient) *manager {
-	_, cluster := client.(*redis.ClusterClient)
+	_, cluster := client.(script.Cluster)
 	m := &manager{
 		client: client, runner: script.NewRunner(client), cluster: cluster, id: client,
 		holds: make(map[string]*hold), limit: defaultPoolSize,

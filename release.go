@@ -51,7 +51,7 @@ func (rl *RedisLock) releaseBehind(ctx context.Context) error {
 	done := rl.releaseGated(ctx, h, true)
 	if h.state() == releasing {
 		h.endRelease()
-		h.manager.clean(rl, h.value, h.mark)
+		h.manager.clean(rl, h.value, h.owesMark())
 	}
 	h.manager.endCall()
 	return rl.finish(done)
@@ -174,7 +174,8 @@ func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 		return resultNotHeld, h.tell(notHeld(h.err()))
 	}
 	keys, mark := h.keys(), "0"
-	if h.mark {
+	owes := h.owesMark()
+	if owes {
 		keys = []string{rl.ownerKey(), rl.countKey(), rl.markKey(h.value)}
 		mark = strconv.FormatInt(rl.markTTL().Milliseconds(), 10)
 	}
@@ -182,7 +183,10 @@ func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 		Script: releaseScript, Keys: keys, Bare: 1, Timeout: rl.opts.ScriptCallTimeout,
 		Args: []any{h.value, "0", mark},
 	})
-	if res.Bare && h.mark { // also without an answer: the mark is still owed
+	if owed := res.Err == nil && res.Reply.Code == script.Owed; owed {
+		res.Reply = script.Reply{Code: res.Reply.N}
+		h.manager.clean(rl, h.value, true)
+	} else if res.Bare && owes { // also without an answer
 		h.manager.clean(rl, h.value, true)
 	}
 	switch {
@@ -271,7 +275,11 @@ func (p provider) unlockElsewhere(ctx context.Context, key, value string) (strin
 		})
 		switch {
 		case res.Err != nil:
-			return resultError, releaseFailed(key, "one level may be gone", res.Err)
+			consequence := "one level may be gone"
+			if res.NotRun {
+				consequence = "nothing was done"
+			}
+			return resultError, releaseFailed(key, consequence, res.Err)
 		case res.Reply.Code == script.Differ:
 			depth = res.Reply.N
 		case res.Reply.Code == script.Done && res.Reply.N > 0:

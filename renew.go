@@ -109,13 +109,13 @@ func (h *hold) beginRenew(sent time.Time, ttl time.Duration) (before time.Time) 
 
 // endRenew keeps the new lease for the renewals to come, in an era of their own. A
 // send that was not answered may arrive any time later and shorten what was granted
-// since; one that was never made has changed nothing.
+// since; one that was never made, or was refused, has changed nothing.
 func (h *hold) endRenew(res script.Result, ttl time.Duration, before time.Time) (era uint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.era++
 	h.pending = 0
-	if res.NotRun && h.phase == held {
+	if res.Err != nil && !res.Unanswered && h.phase == held {
 		h.until = lease.Later(h.until, before)
 	}
 	if res.Err == nil && res.Reply.Code == script.Done {

@@ -82,8 +82,8 @@ var releaseFullCases = []scriptCase{
 		call: "me 0 0", reply: "1 2", after: "", again: "3 0",
 	},
 	{
-		name: "the last level frees the lock without the mark", before: "owner me 30s, count 2 30s",
-		call: "me 0 80000", reply: "1 2", after: "", again: "3 0",
+		name: "the last level frees the lock, the mark is still owed", before: "owner me 30s, count 2 30s",
+		call: "me 0 80000", reply: "7 1", after: "", again: "7 3",
 	},
 	{
 		name: "a partial release to one level", before: "owner me 30s, count 2 30s", keys: "owner count",
@@ -94,10 +94,10 @@ var releaseFullCases = []scriptCase{
 		call: "me 2 0", reply: "1 3", after: same, again: "1 3",
 	},
 	{
-		name: "another owner is untouched", before: "owner other 30s, count 2 30s",
-		call: "me 0 80000", reply: "2 0", after: same,
+		name: "another owner is untouched, the mark is still owed", before: "owner other 30s, count 2 30s",
+		call: "me 0 80000", reply: "7 2", after: same,
 	},
-	{name: "an absent owner is told as such", call: "me 0 80000", reply: "3 0", after: ""},
+	{name: "an absent owner is told as such, the mark is still owed", call: "me 0 80000", reply: "7 3", after: ""},
 }
 
 // unlock: value, depth it is believed to have.

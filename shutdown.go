@@ -155,6 +155,7 @@ func (m *manager) stop() {
 	m.cancel()
 	m.cleanups.waiting = timeheap.Heap[*cleanup]{}
 	for _, h := range m.holds {
+		h.owesNothing()
 		m.turnOff(h)
 		m.ready.Remove(&h.ready)
 		m.schedule(h)

@@ -149,3 +149,17 @@ func TestShutdownDoesNotWaitForThoseWhoAsk(t *testing.T) {
 	equal(t, "Shutdown returned before its time was up", inTime, true)
 	_ = lock.Release(t.Context())
 }
+
+// A lease without renewal is not waited for. When it runs out after Shutdown, nothing
+// is cleaned up behind it, however its acquire was answered.
+func TestNothingIsSentForALeaseThatRunsOutAfterShutdown(t *testing.T) {
+	r := newFaultRig(t)
+	options := faultOptions(300 * time.Millisecond)
+	options.RenewalEnabled = false
+	r.proxy.DropReplies(1, requestsOf(t, "acquire"))
+	lock := r.held(t, options)
+	must(t, "Shutdown", redislock.Shutdown(t.Context()))
+	sent := r.proxy.Count(nil)
+	closes(t, "Done", lock.Done())
+	stays(t, 300*time.Millisecond, "nothing is sent", func() bool { return r.proxy.Count(nil) == sent })
+}

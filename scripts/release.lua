@@ -8,17 +8,21 @@
 -- Reply {1, count found, -1: none}   done
 --       {2, 0}   another value, or no string at all, is in the owner key
 --       {3, 0}   no owner key
+--       {7, c}   as {c, …}, but Redis refused the mark: it is still owed
 --       error    an ACL forbids to ask who owns it: that is no loss
 --
 -- The mark makes acquire refuse this value from now on: it is left when a send
 -- of the value's acquire was never answered and may still arrive. A full Redis
 -- accepts GET, DEL and PEXPIRE but no SET: the lock is freed without the mark,
 -- and a partial release is settled by the hold's next call, which names its depth.
-if KEYS[3] and ARGV[3] ~= '0' then redis.pcall('SET', KEYS[3], '1', 'PX', ARGV[3]) end
+local owed = false
+if KEYS[3] and ARGV[3] ~= '0' then
+  owed = redis.pcall('SET', KEYS[3], '1', 'PX', ARGV[3]).err
+end
 local owner = redis.pcall('GET', KEYS[1])
 if type(owner) == 'table' and string.sub(owner.err, 1, 9) ~= 'WRONGTYPE' then return owner end
-if not owner then return {3, 0} end
-if owner ~= ARGV[1] then return {2, 0} end
+if not owner then return owed and {7, 3} or {3, 0} end
+if owner ~= ARGV[1] then return owed and {7, 2} or {2, 0} end
 local found = -1
 if KEYS[2] then
   local count = redis.pcall('GET', KEYS[2])
@@ -33,4 +37,4 @@ else
   local left = redis.call('PTTL', KEYS[1])
   if left > 0 then redis.pcall('SET', KEYS[2], ARGV[2], 'PX', left) end
 end
-return {1, found}
+return owed and {7, 1} or {1, found}

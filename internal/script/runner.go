@@ -39,12 +39,16 @@ func NewRunner(client redis.UniversalClient) *Runner {
 	switch c := client.(type) {
 	case *redis.Client:
 		opt := c.Options()
-		// A TLS handshake and the sentinels' dialer do not look at the deadline.
-		r.inline = opt.ContextTimeoutEnabled && opt.TLSConfig == nil && opt.Addr != "FailoverClient"
+		// A TLS handshake, the sentinels' dialer and what the application does on
+		// a new connection do not look at the deadline.
+		r.inline = opt.ContextTimeoutEnabled && opt.TLSConfig == nil && opt.Addr != "FailoverClient" && opt.OnConnect == nil &&
+			opt.CredentialsProvider == nil && opt.CredentialsProviderContext == nil && opt.StreamingCredentialsProvider == nil
 		r.setRead(opt.ReadTimeout)
 	case *redis.ClusterClient:
 		r.setRead(c.Options().ReadTimeout)
-		r.lost = c.ReloadState
+	}
+	if cluster, ok := client.(Cluster); ok {
+		r.lost = cluster.ReloadState
 	}
 	return r
 }
@@ -221,16 +225,25 @@ func (r *Runner) exchange(ctx context.Context, call Call, limit time.Time, state
 	ctx, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
 	cmd := newCommand(ctx, state, "evalsha", call.Script.sha, call.Keys, call.Args)
-	err := r.client.Process(ctx, cmd)
+	err := r.process(ctx, cmd)
 	if noScript(err) && state.rewind() {
 		cmd = newCommand(ctx, state, "eval", call.Script.source, call.Keys, call.Args)
-		err = r.client.Process(ctx, cmd)
+		err = r.process(ctx, cmd)
 	}
 	var reply redis.Error
 	if err != nil && !errors.As(err, &reply) {
 		return nil, state.left(err) // also of a connection that broke before it was handed out
 	}
 	return cmd.Result()
+}
+
+// process gives the command's own error where the client returns before it is there
+// (AsyncAutoPipeline).
+func (r *Runner) process(ctx context.Context, cmd command) error {
+	if err := r.client.Process(ctx, cmd); err != nil {
+		return err
+	}
+	return cmd.Err()
 }
 
 // sleep pauses for d. It is false when ctx ends first, and when no time would be

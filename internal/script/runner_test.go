@@ -235,6 +235,24 @@ func TestAResultSaysWhatIsKnown(t *testing.T) {
 	}
 }
 
+// AsyncAutoPipeline's Process returns before the answer is there.
+func TestAFlushedScriptIsSentWithItsSourceThroughAPipeline(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	pipeline, err := r.direct.AsyncAutoPipeline()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipeline.Close()
+	if err := r.direct.ScriptFlush(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	res := script.NewRunner(pipeline).Run(t.Context(), incr("counter", 5*time.Second))
+	if res.Err != nil || res.Reply.N != 1 {
+		t.Errorf("the reply is %v (error %v)", res.Reply, res.Err)
+	}
+}
+
 func TestAFlushedScriptIsSentWithItsSource(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -19,6 +19,7 @@ const (
 	Absent = 3 // there is no owner key
 	Void   = 4 // this value was given up and takes nothing any more
 	Differ = 5 // the depth is another one, nothing was done
+	Owed   = 7 // as the code in Reply.N, but a mark that was to be left is still owed
 )
 
 // Script is one Lua source and its SHA-1.
@@ -32,6 +33,13 @@ func New(name, source string) *Script {
 	return &Script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
 }
 
+// Cluster is what a *redis.ClusterClient has and other clients have not; an interface,
+// so that one that is embedded in something of the application is known as well.
+type Cluster interface {
+	ForEachMaster(ctx context.Context, fn func(ctx context.Context, client *redis.Client) error) error
+	ReloadState(ctx context.Context)
+}
+
 // Load puts the scripts into the cache of every primary (SCRIPT LOAD), so that
 // the first calls do not show as command errors in the host's metrics.
 func Load(ctx context.Context, client redis.UniversalClient, scripts ...*Script) error {
@@ -43,7 +51,7 @@ func Load(ctx context.Context, client redis.UniversalClient, scripts ...*Script)
 		}
 		return nil
 	}
-	if cluster, ok := client.(*redis.ClusterClient); ok {
+	if cluster, ok := client.(Cluster); ok {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
 			return load(ctx, c)
 		})
