@@ -2,7 +2,7 @@ GO           ?= go
 GOLANGCI     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOFUMPT      := mvdan.cc/gofumpt@v0.12.0
 
-.PHONY: test faults test-servers verify bench quickstart deps-test
+.PHONY: test faults test-servers fence-sql verify bench quickstart deps-test
 
 ## test: every test against every backend, with the race detector. A skipped test fails it.
 ## All is built first, on all processors; the packages then run one by one, because
@@ -23,14 +23,23 @@ faults: deps-test
 test-servers:
 	@./.ci/test-servers.sh $(ARGS)
 
+## fence-sql: package fence on PostgreSQL and SQLite, in a module of its own, so that users
+## build neither driver. The first build takes some minutes. A skipped test fails it.
+fence-sql:
+	@./.ci/install-postgresql.sh
+	cd fence/sqltest && $(GO) vet ./... && $(GO) mod tidy -diff && \
+		$(GO) run $(GOLANGCI) run -c ../../.golangci.yml ./... && \
+		$(GO) run github.com/go-lynx/lynx-redis-lock/internal/testcount -race -count=1 -timeout 10m ./...
+
 ## verify: what test leaves out: tidiness, linters, formatting and the longer suites.
-verify: deps-test
+verify: deps-test fence-sql
 	$(GO) mod tidy -diff
 	$(GO) run $(GOLANGCI) run ./...
 	@unformatted=$$($(GO) run $(GOFUMPT) -l .) && \
 		if [ -n "$$unformatted" ]; then echo "not formatted with gofumpt:"; echo "$$unformatted"; exit 1; fi
 	$(GO) test -run '^$$' -fuzz FuzzValidateKey -fuzztime 10s .
 	$(GO) test -run '^$$' -fuzz FuzzLockOptionsValidate -fuzztime 10s .
+	$(GO) test -run '^$$' -fuzz FuzzAppliedKey -fuzztime 10s ./fence
 	$(GO) test -run '^$$' -fuzz FuzzReadFrame -fuzztime 10s ./internal/redistest
 
 ## bench: the benchmarks, without the tests.

@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 
 # shellcheck disable=SC2086 # one word a server
 ./.ci/fetch-servers.sh ${SERVERS:-} >"$work/servers"
-go test -race -run '^$' ./ ./internal/... >/dev/null # builds it all, on all processors
+go test -race -run '^$' ./ ./fence ./internal/... >/dev/null # builds it all, on all processors
 
 failed=0
 row() { printf '%-12s %-16s %8s %8s %8s %8s  %s\n' "$@" >>"$work/table"; }
@@ -25,7 +25,7 @@ while read -r name dir; do
 	: >"$versions"
 	verdict=ok
 	PATH=$dir:$PATH REDISTEST_VERSIONS=$versions \
-		go run ./internal/testcount -race -count=1 -timeout 20m -p 1 -parallel 4 "$@" ./ ./internal/... \
+		go run ./internal/testcount -race -count=1 -timeout 20m -p 1 -parallel 4 "$@" ./ ./fence ./internal/... \
 		</dev/null | tee "$work/out" || verdict=FAILED
 
 	version=$(sort -u "$versions" | paste -s -d,)
