@@ -16,7 +16,6 @@ import (
 // faultRowsMany take all that the machine has.
 var faultRowsMany = []faultRow{
 	{name: "500 locks taken together with a lease of 3 s", run: func(t *testing.T, r *faultRig) { manyLocks(t, r, 500, 3*time.Second) }},
-	{name: "10,000 locks taken together with a lease of 10 s", run: func(t *testing.T, r *faultRig) { manyLocks(t, r, 10_000, 10*time.Second) }},
 }
 
 var faultRowsRenewal = []faultRow{
