@@ -180,7 +180,11 @@ func (r *faultRig) keepBusy(t *testing.T) {
 	t.Helper()
 	r.config(t, "busy-reply-threshold", "100")
 	busy := r.server.Client(t, func(o *redis.Options) { o.MaxRetries, o.ReadTimeout = -1, -1 })
-	ended := async(func() error { return busy.Eval(context.Background(), "while true do end", nil).Err() })
+	ended := make(chan struct{})
+	go func() { // ends when the script is killed
+		defer close(ended)
+		_ = busy.Eval(context.Background(), "while true do end", nil).Err()
+	}()
 	t.Cleanup(func() {
 		_ = r.direct.ScriptKill(context.Background()).Err()
 		<-ended
@@ -270,7 +274,7 @@ func loadingServer(t *testing.T, _ *faultRig) {
 
 func blockedPool(t *testing.T, r *faultRig) {
 	client := redis.NewClient(&redis.Options{Addr: r.proxy.Addr(), ContextTimeoutEnabled: true, PoolSize: 1})
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	locks := redislock.NewProvider(client)
 	lock := r.lock(t, locks, faultOptions(700*time.Millisecond))
 	succeeds(t, "Acquire", lock.Acquire(t.Context()))

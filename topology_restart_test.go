@@ -49,12 +49,12 @@ func (s *solo) demote(t *testing.T) {
 	gone.Stop()
 	host, port, err := net.SplitHostPort(gone.Addr())
 	succeeds(t, "the address", err)
-	succeeds(t, "REPLICAOF", s.control.SlaveOf(t.Context(), host, port).Err())
+	succeeds(t, "REPLICAOF", s.control.ReplicaOf(t.Context(), host, port).Err())
 }
 
 func (s *solo) promote(t *testing.T) {
 	t.Helper()
-	succeeds(t, "REPLICAOF NO ONE", s.control.SlaveOf(t.Context(), "NO", "ONE").Err())
+	succeeds(t, "REPLICAOF NO ONE", s.control.ReplicaOf(t.Context(), "NO", "ONE").Err())
 }
 
 // isSilent is a negative: no script is sent for longer than the leases here are.
@@ -177,7 +177,7 @@ func dataReplaced(t *testing.T, s *solo) {
 	primary := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	host, port, err := net.SplitHostPort(primary.Addr())
 	succeeds(t, "the address", err)
-	succeeds(t, "REPLICAOF", s.control.SlaveOf(t.Context(), host, port).Err())
+	succeeds(t, "REPLICAOF", s.control.ReplicaOf(t.Context(), host, port).Err())
 	isLostBy(t, lock, "vanished")
 	s.isSilent(t)
 }

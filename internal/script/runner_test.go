@@ -243,7 +243,7 @@ func TestAFlushedScriptIsSentWithItsSourceThroughAPipeline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer pipeline.Close()
+	defer func() { _ = pipeline.Close() }()
 	if err := r.direct.ScriptFlush(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -184,8 +184,8 @@ func (t *tally) count(this *test) {
 }
 
 // backend is the one that the test belongs to; "-": none.
-func (this *test) backend() string {
-	elements := strings.Split(this.name, "/")
+func (one *test) backend() string {
+	elements := strings.Split(one.name, "/")
 	for _, b := range backends {
 		if slices.Contains(elements, b) {
 			return b
