@@ -2,7 +2,10 @@ GO           ?= go
 GOLANGCI     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOFUMPT      := mvdan.cc/gofumpt@v0.12.0
 
-.PHONY: test faults test-servers fence-sql verify bench quickstart deps-test
+DURATION ?= 10m
+SEED     ?= 0
+
+.PHONY: test faults test-servers fence-sql jepsen mutants verify bench quickstart deps-test
 
 ## test: every test against every backend, with the race detector. A skipped test fails it.
 ## All is built first, on all processors; the packages then run one by one, because
@@ -30,6 +33,15 @@ fence-sql:
 	cd fence/sqltest && $(GO) vet ./... && $(GO) mod tidy -diff && \
 		$(GO) run $(GOLANGCI) run -c ../../.golangci.yml ./... && \
 		$(GO) run github.com/go-lynx/lynx-redis-lock/internal/testcount -race -count=1 -timeout 10m ./...
+
+## jepsen: several processes under a nemesis, their history checked, for DURATION and with
+## SEED (0: a new one). A history that cannot be is kept, with a picture.
+jepsen: deps-test
+	cd test && $(GO) test -count=1 -timeout 0 -v -run TestHistories . -duration $(DURATION) -seed $(SEED)
+
+## mutants: broken copies of the lock, each of which the checker has to report.
+mutants: deps-test
+	cd test && $(GO) run ./mutants
 
 ## verify: what test leaves out: tidiness, linters, formatting and the longer suites.
 verify: deps-test fence-sql
