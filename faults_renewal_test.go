@@ -13,11 +13,6 @@ import (
 	redislock "github.com/go-lynx/lynx-redis-lock"
 )
 
-// faultRowsMany take all that the machine has.
-var faultRowsMany = []faultRow{
-	{name: "500 locks taken together with a lease of 3 s", run: func(t *testing.T, r *faultRig) { manyLocks(t, r, 500, 3*time.Second) }},
-}
-
 var faultRowsRenewal = []faultRow{
 	{name: "refused connections inside the renewal window", run: refusedInTheRenewalWindow},
 	{name: "a black hole ends the lease context at the local deadline", run: blackHoleEndsTheContext},

@@ -15,6 +15,7 @@ var faultRowsAlone = []faultRow{
 	{name: "the inner of two releases arrives after the outer one", run: innerReleaseArrivesLate},
 	{name: "an acquire times out on a silent server", run: acquireOnSilentServer},
 	{name: "a process stopped for longer than its lease never reads valid on waking", run: stoppedProcess},
+	{name: "500 locks taken together with a lease of 3 s", run: func(t *testing.T, r *faultRig) { manyLocks(t, r, 500, 3*time.Second) }},
 	{name: "leases of 300 ms, 500 ms and 1 s are kept on a busy machine", run: shortLeasesAreKept},
 }
 

@@ -12,6 +12,7 @@ import (
 
 	redislock "github.com/go-lynx/lynx-redis-lock"
 	"github.com/go-lynx/lynx-redis-lock/internal/redistest"
+	"github.com/go-lynx/lynx-redis-lock/internal/v163"
 )
 
 // peer is a holder of the published version, written by hand from what it sends.
@@ -21,38 +22,6 @@ type peer struct {
 	value  string
 	ttl    time.Duration
 }
-
-var (
-	peerAcquire = redis.NewScript(`
-		local owner = redis.call('GET', KEYS[1])
-		if not owner then
-			redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX')
-			redis.call('SET', KEYS[2], 1, 'PX', ARGV[2])
-			local token = redis.call('INCR', KEYS[3])
-			redis.call('PEXPIRE', KEYS[3], ARGV[3])
-			return token
-		elseif owner == ARGV[1] then
-			redis.call('INCR', KEYS[2])
-			redis.call('PEXPIRE', KEYS[1], ARGV[2])
-			redis.call('PEXPIRE', KEYS[2], ARGV[2])
-			return tonumber(redis.call('GET', KEYS[3]))
-		end
-		return 0`)
-	peerRelease = redis.NewScript(`
-		if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
-		local left = redis.call('DECR', KEYS[2])
-		if left <= 0 then
-			redis.call('DEL', KEYS[1])
-			redis.call('DEL', KEYS[2])
-		end
-		return left`)
-	peerRenew = redis.NewScript(`
-		if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
-		local owner = redis.call('PEXPIRE', KEYS[1], ARGV[2])
-		local count = redis.call('PEXPIRE', KEYS[2], ARGV[2])
-		if owner == 1 and count == 1 then return 1 end
-		return 0`)
-)
 
 var peerValues atomic.Int64
 
@@ -73,19 +42,19 @@ func (p *peer) run(ctx context.Context, t *testing.T, s *redis.Script, args ...a
 // acquire returns the token, 0 when the lock is another's.
 func (p *peer) acquire(ctx context.Context, t *testing.T) int64 {
 	t.Helper()
-	return p.run(ctx, t, peerAcquire, p.value, p.ttl.Milliseconds(), (24 * time.Hour).Milliseconds())
+	return p.run(ctx, t, v163.Acquire, p.value, p.ttl.Milliseconds(), (24 * time.Hour).Milliseconds())
 }
 
 // release returns the depth that is left, -1 when the lock is another's.
 func (p *peer) release(ctx context.Context, t *testing.T) int64 {
 	t.Helper()
-	return p.run(ctx, t, peerRelease, p.value)
+	return p.run(ctx, t, v163.Release, p.value)
 }
 
 // renew returns 1 when both keys were there, -1 when the lock is another's.
 func (p *peer) renew(ctx context.Context, t *testing.T, ttl time.Duration) int64 {
 	t.Helper()
-	return p.run(ctx, t, peerRenew, p.value, ttl.Milliseconds())
+	return p.run(ctx, t, v163.Renew, p.value, ttl.Milliseconds())
 }
 
 // peerRig is one key that both versions use.

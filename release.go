@@ -137,11 +137,7 @@ func (rl *RedisLock) releasePartly(ctx context.Context, h *hold) (result string,
 	if depth == 0 {
 		return "", nil, false
 	}
-	res := h.manager.runner.Run(ctx, script.Call{
-		Script: releaseScript, Keys: h.keys(), Timeout: rl.opts.ScriptCallTimeout,
-		Args: []any{h.value, strconv.Itoa(depth), "0"},
-	})
-	h.noteDepthCall(res)
+	res := rl.sendDepth(ctx, h, depth)
 	if h.gone(res) {
 		return resultNotHeld, h.tell(notHeld(h.err())), true
 	}
@@ -158,12 +154,18 @@ func (rl *RedisLock) releasePartly(ctx context.Context, h *hold) (result string,
 // settleDepth corrects the count in Redis after levels were unlocked by value
 // elsewhere. Without an answer the hold's next call that changes the depth does it.
 func (rl *RedisLock) settleDepth(ctx context.Context, h *hold, depth int) {
+	h.gone(rl.sendDepth(ctx, h, depth))
+}
+
+// sendDepth tells Redis which depth is left, above 0. A hold of several levels has
+// written a count.
+func (rl *RedisLock) sendDepth(ctx context.Context, h *hold, depth int) script.Result {
 	res := h.manager.runner.Run(ctx, script.Call{
 		Script: releaseScript, Keys: []string{rl.ownerKey(), rl.countKey()}, Timeout: rl.opts.ScriptCallTimeout,
 		Args: []any{h.value, strconv.Itoa(depth), "0"},
 	})
 	h.noteDepthCall(res)
-	h.gone(res)
+	return res
 }
 
 // releaseLast ends the hold and frees the lock, or repeats that after a release
@@ -183,10 +185,11 @@ func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 		Script: releaseScript, Keys: keys, Bare: 1, Timeout: rl.opts.ScriptCallTimeout,
 		Args: []any{h.value, "0", mark},
 	})
-	if owed := res.Err == nil && res.Reply.Code == script.Owed; owed {
+	refused := res.Err == nil && res.Reply.Code == script.Owed
+	if refused {
 		res.Reply = script.Reply{Code: res.Reply.N}
-		h.manager.clean(rl, h.value, true)
-	} else if res.Bare && owes { // also without an answer
+	}
+	if refused || (res.Bare && owes) { // the mark is still owed, also without an answer
 		h.manager.clean(rl, h.value, true)
 	}
 	switch {

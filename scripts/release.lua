@@ -13,7 +13,7 @@
 --
 -- The mark makes acquire refuse this value from now on: it is left when a send
 -- of the value's acquire was never answered and may still arrive. A full Redis
--- accepts GET, DEL and PEXPIRE but no SET: the lock is freed without the mark,
+-- accepts GET, DEL and PEXPIRE but no SET: the lock is freed, the mark is owed,
 -- and a partial release is settled by the hold's next call, which names its depth.
 local owed = false
 if KEYS[3] and ARGV[3] ~= '0' then

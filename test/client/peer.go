@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	redislock "github.com/go-lynx/lynx-redis-lock"
+	"github.com/go-lynx/lynx-redis-lock/internal/v163"
 	"github.com/go-lynx/lynx-redis-lock/test/history"
 )
 
@@ -30,38 +31,6 @@ type peer struct {
 
 // slack is taken off the belief of a peer: Redis counts in whole milliseconds.
 const slack = int64(2 * time.Millisecond)
-
-var (
-	peerAcquire = redis.NewScript(`
-		local owner = redis.call('GET', KEYS[1])
-		if not owner then
-			redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX')
-			redis.call('SET', KEYS[2], 1, 'PX', ARGV[2])
-			local token = redis.call('INCR', KEYS[3])
-			redis.call('PEXPIRE', KEYS[3], ARGV[3])
-			return token
-		elseif owner == ARGV[1] then
-			redis.call('INCR', KEYS[2])
-			redis.call('PEXPIRE', KEYS[1], ARGV[2])
-			redis.call('PEXPIRE', KEYS[2], ARGV[2])
-			return tonumber(redis.call('GET', KEYS[3]))
-		end
-		return 0`)
-	peerRelease = redis.NewScript(`
-		if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
-		local left = redis.call('DECR', KEYS[2])
-		if left <= 0 then
-			redis.call('DEL', KEYS[1])
-			redis.call('DEL', KEYS[2])
-		end
-		return left`)
-	peerRenew = redis.NewScript(`
-		if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
-		local owner = redis.call('PEXPIRE', KEYS[1], ARGV[2])
-		local count = redis.call('PEXPIRE', KEYS[2], ARGV[2])
-		if owner == 1 and count == 1 then return 1 end
-		return 0`)
-)
 
 func newPeer(s *scribe, r register) *peer {
 	var keys []string
@@ -120,7 +89,7 @@ func (p *peer) acquire() bool {
 	hold := p.newHold()
 	p.value = fmt.Sprintf("peer-%d-%s", os.Getpid(), hold)
 	op := history.Op{Do: history.Acquire, Via: "peer", Key: p.key, Lease: int64(p.lease), Call: history.Now()}
-	token, err := p.run(peerAcquire, p.lease.Milliseconds(), (24 * time.Hour).Milliseconds())
+	token, err := p.run(v163.Acquire, p.lease.Milliseconds(), (24 * time.Hour).Milliseconds())
 	op.Return, op.Error = history.Now(), text(err)
 	p.until = op.Call + op.Lease - slack
 	switch {
@@ -157,7 +126,7 @@ func (p *peer) did(op history.Op, err error, lost bool) string {
 
 func (p *peer) reenter() {
 	op := history.Op{Do: history.Reenter, Lease: int64(p.lease), Call: history.Now()}
-	token, err := p.run(peerAcquire, p.lease.Milliseconds(), (24 * time.Hour).Milliseconds())
+	token, err := p.run(v163.Acquire, p.lease.Milliseconds(), (24 * time.Hour).Milliseconds())
 	if err == nil && token != 0 {
 		p.depth++
 	}
@@ -167,7 +136,7 @@ func (p *peer) reenter() {
 func (p *peer) renew() {
 	ttl := p.between(p.lease, 2*p.lease)
 	op := history.Op{Do: history.Renew, Lease: int64(ttl), Call: history.Now()}
-	reply, err := p.run(peerRenew, ttl.Milliseconds())
+	reply, err := p.run(v163.Renew, ttl.Milliseconds())
 	p.extended(op, p.did(op, err, reply < 0))
 }
 
@@ -193,7 +162,7 @@ func (p *peer) giveUp() {
 	for p.depth > 0 {
 		p.depth--
 		op := history.Op{Do: history.Release, Call: history.Now()}
-		left, err := p.run(peerRelease)
+		left, err := p.run(v163.Release)
 		result := p.did(op, err, left < 0)
 		switch {
 		case p.depth == 0:
@@ -204,7 +173,7 @@ func (p *peer) giveUp() {
 			p.close(history.Expired, op.Call)
 		}
 		for n := 0; p.depth == 0 && err == nil && left > 0 && n < 5; n++ { // a request ran twice
-			left, err = p.run(peerRelease)
+			left, err = p.run(v163.Release)
 		}
 	}
 }
