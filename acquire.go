@@ -156,7 +156,7 @@ func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager) attempt {
 		return rl.start(ctx, m, value, sent, res)
 	}
 	if res.Unanswered {
-		m.clean(rl, value, true)
+		m.clean(rl, value, true, rl.opts.Expiration)
 	}
 	switch {
 	case res.Err != nil:
@@ -213,7 +213,7 @@ func (rl *RedisLock) start(ctx context.Context, m *manager, value string, sent t
 		rl.begin(h)
 		return attempt{lease: h.lease}
 	}
-	m.clean(rl, value, res.Unanswered)
+	m.clean(rl, value, res.Unanswered, rl.opts.Expiration)
 	return attempt{err: err}
 }
 

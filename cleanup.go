@@ -66,9 +66,9 @@ func (c *cleanups) put(one *cleanup, at time.Time) bool {
 
 // clean frees what value holds of the lock, in the background and until it is
 // answered. late: a send of its acquire was not answered and may still arrive; a
-// mark is left, so that it takes nothing then.
-func (m *manager) clean(lock *RedisLock, value string, late bool) {
-	c := &cleanup{lock: lock, value: value, worth: lock.markTTL(), since: time.Now(), pause: firstRecheck}
+// mark is left, so that it takes nothing then. lease is what Redis may have given it.
+func (m *manager) clean(lock *RedisLock, value string, late bool, lease time.Duration) {
+	c := &cleanup{lock: lock, value: value, worth: max(lock.markTTL(), lease), since: time.Now(), pause: firstRecheck}
 	c.wake.Value = c
 	if late {
 		c.mark = lock.markTTL()

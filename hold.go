@@ -162,7 +162,7 @@ func (h *hold) finish() (renewed bool) {
 	}
 	renewed = h.manager.remove(h)
 	if leaveMark {
-		h.manager.clean(h.lock, h.value, true)
+		h.clean(true)
 	}
 	return renewed
 }
@@ -193,6 +193,9 @@ func (h *hold) endRelease() {
 		h.phase = released
 	}
 }
+
+// clean frees in the background what the hold may still have in Redis.
+func (h *hold) clean(late bool) { h.manager.clean(h.lock, h.value, late, h.currentLease()) }
 
 // owesNothing is called by a drain: what the hold's end would leave to do in the
 // background is not done any more.

@@ -51,7 +51,7 @@ func (rl *RedisLock) releaseBehind(ctx context.Context) error {
 	done := rl.releaseGated(ctx, h, true)
 	if h.state() == releasing {
 		h.endRelease()
-		h.manager.clean(rl, h.value, h.owesMark())
+		h.clean(h.owesMark())
 	}
 	h.manager.endCall()
 	return rl.finish(done)
@@ -190,7 +190,7 @@ func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 		res.Reply = script.Reply{Code: res.Reply.N}
 	}
 	if refused || (res.Bare && owes) { // the mark is still owed, also without an answer
-		h.manager.clean(rl, h.value, true)
+		h.clean(true)
 	}
 	switch {
 	case res.Err != nil:
