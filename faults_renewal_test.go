@@ -21,7 +21,6 @@ var faultRowsRenewal = []faultRow{
 	{name: "the owner key is taken over while fn runs", run: ownerTakenUnderFn},
 	{name: "a late renewal leaves the next holder's lease alone", run: lateRenewLeavesTheNextHolderAlone},
 	{name: "a lost renewal reply costs nothing", run: renewalReplyLost},
-	{name: "scripts are flushed while the lock is held", run: scriptsFlushed},
 	{name: "extreme thresholds neither spin nor lose", run: extremeThresholds},
 }
 

@@ -19,8 +19,9 @@ var faultRowsAlone = []faultRow{
 	{name: "leases of 300 ms, 500 ms and 1 s are kept on a busy machine", run: shortLeasesAreKept},
 }
 
-var faultRowsLoad = []faultRow{
+var faultRowsSerial = []faultRow{
 	{name: "an outage of 5 s under 1,000 callers with short deadlines", run: outageUnderLoad},
+	{name: "scripts are flushed while the lock is held", run: scriptsFlushed},
 }
 
 var faultRowsSending = []faultRow{

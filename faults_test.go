@@ -33,7 +33,9 @@ type faultRow struct {
 
 // TestFaults is not parallel to other tests: the callback and active_locks belong
 // to the whole process. The rows of faultRowsAlone look at the latter or at all that
-// their server does, or need a machine that is as busy as they make it.
+// their server does, or need a machine that is as busy as they make it. Those of
+// faultRowsSerial do something to the whole of the servers that the others share: a
+// late request, for one, is not sent again when its script has been flushed.
 func TestFaults(t *testing.T) {
 	redislock.SetCallback(faultEvents)
 	t.Cleanup(func() { redislock.SetCallback(nil) })
@@ -54,7 +56,7 @@ func TestFaults(t *testing.T) {
 					})
 				}
 			}
-			for _, row := range faultRowsLoad {
+			for _, row := range faultRowsSerial {
 				t.Run(row.name, func(t *testing.T) { row.run(t, newRigOn(t, servers)) })
 			}
 			for _, row := range slices.Concat(faultRowsSending, faultRowsRenewal) {
