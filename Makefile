@@ -2,10 +2,11 @@ GO           ?= go
 GOLANGCI     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOFUMPT      := mvdan.cc/gofumpt@v0.12.0
 
-DURATION ?= 10m
-SEED     ?= 0
+DURATION   ?= 10m
+OPERATIONS ?= 100000
+SEED       ?= 0
 
-.PHONY: test faults test-servers fence-sql jepsen mutants verify bench quickstart deps-test
+.PHONY: test faults test-servers fence-sql jepsen checker mutants verify bench quickstart deps-test
 
 ## test: every test against every backend, with the race detector. A skipped test fails it.
 ## All is built first, on all processors; the packages then run one by one, because
@@ -35,16 +36,24 @@ fence-sql:
 		$(GO) run github.com/go-lynx/lynx-redis-lock/internal/testcount -race -count=1 -timeout 10m ./...
 
 ## jepsen: several processes under a nemesis, their history checked, for DURATION and with
-## SEED (0: a new one). A history that cannot be is kept, with a picture.
+## SEED (0: a new one); fewer than OPERATIONS fail it. A history that cannot be is kept,
+## with a picture.
 jepsen: deps-test
-	cd test && $(GO) test -count=1 -timeout 0 -v -run TestHistories . -duration $(DURATION) -seed $(SEED)
+	cd test && $(GO) test -count=1 -timeout 0 -v -run TestHistories . -duration $(DURATION) -seed $(SEED) -operations $(OPERATIONS)
+
+## checker: the tests of the checker, and one minute of jepsen. Without a package argument
+## go test shows what the run prints, the seed first.
+checker: deps-test
+	cd test && $(GO) vet ./... && $(GO) mod tidy -diff && $(GO) run $(GOLANGCI) run -c ../.golangci.yml ./...
+	cd test && $(GO) test -race -count=1 ./check ./history
+	cd test && $(GO) test -race -count=1 -timeout 10m -args -seed=$(SEED)
 
 ## mutants: broken copies of the lock, each of which the checker has to report.
 mutants: deps-test
 	cd test && $(GO) run ./mutants
 
 ## verify: what test leaves out: tidiness, linters, formatting and the longer suites.
-verify: deps-test fence-sql
+verify: deps-test fence-sql checker
 	$(GO) mod tidy -diff
 	$(GO) run $(GOLANGCI) run ./...
 	@unformatted=$$($(GO) run $(GOFUMPT) -l .) && \
