@@ -40,6 +40,9 @@ func TestACLs(t *testing.T) {
 	if !strings.Contains(readFile(t, "README.md"), strings.Join(leastRules, " ")) {
 		t.Error("the README's rules are not those of the tests")
 	}
+	if !strings.Contains(readFile(t, "README.md"), "\n"+strings.Join(wakeRules, " ")+"\n") {
+		t.Error("the README's rules for waiters are not those of the tests")
+	}
 	for _, rule := range leastRules {
 		t.Run("without "+rule, func(t *testing.T) {
 			t.Parallel()

@@ -10,6 +10,9 @@ import (
 	"github.com/go-lynx/lynx-redis-lock/internal/script"
 )
 
+//go:embed scripts/mint.lua
+var mintSource string
+
 //go:embed scripts/acquire.lua
 var acquireSource string
 
@@ -17,19 +20,23 @@ var acquireSource string
 var reenterSource string
 
 var (
-	acquireScript = script.New("acquire", acquireSource)
+	acquireScript = script.New("acquire", mintSource+acquireSource)
 	reenterScript = script.New("reenter", reenterSource)
 )
 
 // attempt is what one try to acquire came to.
 type attempt struct {
 	err   error
+	took  time.Duration
 	lease time.Duration // when it was acquired
 	freed *hold         // the last hold, whose release has got its answer only now
 	// left is what the holder's lease has left, when the lock was refused; < 0: no TTL.
 	left time.Duration
 	// again: another try may succeed, the lock was refused or Redis did not answer.
-	again bool
+	again  bool
+	queued bool // the waiter's process is told when the lock is free
+	sure   bool // Redis has answered, or whatever the try may leave will be cleaned up
+	handed bool // by a release in this process
 }
 
 // Acquire tries once to take the lock, or one more level of it when this instance
@@ -44,7 +51,7 @@ func (rl *RedisLock) Acquire(ctx context.Context) error {
 	if err := rl.ready(ctx); err != nil {
 		return err
 	}
-	return rl.try(ctx).err
+	return rl.try(ctx, nil).err
 }
 
 // AcquireWithRetry is Acquire, repeated by the strategy while the lock is held by
@@ -60,7 +67,7 @@ func (rl *RedisLock) AcquireWithRetry(ctx context.Context, strategy RetryStrateg
 	}
 	defer func(start time.Time) { recordWait(err, time.Since(start)) }(time.Now())
 	for n := 0; ; n++ {
-		tried := rl.try(ctx)
+		tried := rl.try(ctx, nil)
 		switch {
 		case !tried.again || strategy.MaxRetries == 0:
 			return tried.err
@@ -72,13 +79,27 @@ func (rl *RedisLock) AcquireWithRetry(ctx context.Context, strategy RetryStrateg
 	}
 }
 
-// try is one attempt, with its sample and callback.
-func (rl *RedisLock) try(ctx context.Context) attempt {
-	tried, took := rl.tryGated(ctx)
+// ask is what a waiter's try says besides. Its channel is "" while it hears nothing.
+type ask struct{ channel, how string }
+
+// Values of ask.how; see scripts/acquire.lua.
+const (
+	askFront = "front"
+	askProbe = "probe"
+)
+
+// try is one attempt, with its sample and callback. waiting: it is a waiter's.
+func (rl *RedisLock) try(ctx context.Context, waiting *ask) attempt {
+	tried := rl.tryGated(ctx, waiting)
 	if tried.freed != nil {
 		_ = rl.finish(releaseDone{hold: tried.freed, result: resultFull})
 	}
-	recordAcquire(tried.err, took)
+	rl.report(tried)
+	return tried
+}
+
+func (rl *RedisLock) report(tried attempt) {
+	recordAcquire(tried.err, tried.took)
 	notify(func(c LockCallback) {
 		if tried.err != nil {
 			c.OnLockAcquireFailed(rl.key, tried.err)
@@ -86,21 +107,21 @@ func (rl *RedisLock) try(ctx context.Context) attempt {
 		}
 		c.OnLockAcquired(rl.key, tried.lease)
 	})
-	return tried
 }
 
 // tryGated is the attempt itself, which no other call of this instance crosses.
-func (rl *RedisLock) tryGated(ctx context.Context) (tried attempt, took time.Duration) {
+func (rl *RedisLock) tryGated(ctx context.Context, waiting *ask) attempt {
 	if ended(ctx) != nil || rl.enter(ctx) != nil {
-		return attempt{err: endedBy(ctx, rl.key, nil)}, 0
+		return attempt{err: endedBy(ctx, rl.key, nil)}
 	}
 	defer rl.leave()
 	start := time.Now()
-	tried = rl.tryNow(ctx)
-	return tried, time.Since(start)
+	tried := rl.tryNow(ctx, waiting)
+	tried.took = time.Since(start)
+	return tried
 }
 
-func (rl *RedisLock) tryNow(ctx context.Context) attempt {
+func (rl *RedisLock) tryNow(ctx context.Context, waiting *ask) attempt {
 	var freed *hold
 	if h := rl.current(); h != nil {
 		switch err := h.check(time.Now()); {
@@ -115,21 +136,21 @@ func (rl *RedisLock) tryNow(ctx context.Context) attempt {
 			freed = h
 		}
 	}
-	tried := rl.acquireAnew(ctx)
+	tried := rl.acquireAnew(ctx, waiting)
 	tried.freed = freed
 	return tried
 }
 
 // acquireAnew asks for a new hold, of the client that is configured by now.
-func (rl *RedisLock) acquireAnew(ctx context.Context) attempt {
+func (rl *RedisLock) acquireAnew(ctx context.Context, waiting *ask) attempt {
 	m, err := rl.source.manager()
 	if err != nil {
 		return attempt{err: err}
 	}
-	tried := rl.acquireFrom(ctx, m)
+	tried := rl.acquireFrom(ctx, m, waiting)
 	if isClosed(tried.err) {
 		if next := rl.source.replaced(m); next != m {
-			tried = rl.acquireFrom(ctx, next)
+			tried = rl.acquireFrom(ctx, next, waiting)
 		}
 	}
 	if isClosed(tried.err) {
@@ -140,7 +161,7 @@ func (rl *RedisLock) acquireAnew(ctx context.Context) attempt {
 
 // acquireFrom asks for a new hold. Whatever the call may have taken without our
 // knowledge is cleaned up behind it.
-func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager) attempt {
+func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager, waiting *ask) attempt {
 	if err := m.admits(); err != nil {
 		return attempt{err: err}
 	}
@@ -151,7 +172,7 @@ func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager) attempt {
 	}
 	value := newValue()
 	sent := time.Now()
-	res := m.runner.Run(ctx, rl.acquireCall(value))
+	res := m.runner.Run(ctx, rl.acquireCall(value, waiting))
 	if res.Err == nil && res.Reply.Code == script.Done {
 		return rl.start(ctx, m, value, sent, res)
 	}
@@ -164,31 +185,46 @@ func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager) attempt {
 			err:   rl.acquireFailed(ctx, res.Err),
 			left:  -1,
 			again: (res.NotRun || res.Unanswered) && ended(ctx) == nil && !isClosed(res.Err),
+			sure:  res.Unanswered,
 		}
-	case res.Reply.Code == script.Other:
+	case res.Reply.Code == script.Other, res.Reply.Code == script.Queued:
 		return attempt{
-			err:   newError(ErrLockAcquireConflict, nil, "lock %q is held by another owner", rl.key),
-			left:  time.Duration(res.Reply.N) * time.Millisecond,
-			again: true,
+			err:    newError(ErrLockAcquireConflict, nil, "lock %q is held by another owner", rl.key),
+			left:   time.Duration(res.Reply.N) * time.Millisecond,
+			again:  true,
+			queued: res.Reply.Code == script.Queued,
+			sure:   true,
 		}
 	}
 	return attempt{err: newError(ErrLockAcquireFailed, nil, "acquiring %q was given up before it ran", rl.key), left: -1, again: true}
 }
 
-func (rl *RedisLock) acquireCall(value string) script.Call {
-	ttl, mode := rl.opts.Expiration, ""
+func (rl *RedisLock) acquireCall(value string, waiting *ask) script.Call {
+	keep, mode := rl.counterArgs()
+	call := script.Call{
+		Script:  acquireScript,
+		Keys:    []string{rl.ownerKey(), rl.countKey(), rl.markKey(value), rl.counterKey()},
+		Args:    []any{value, rl.leaseArg(), keep, mode},
+		Timeout: rl.opts.ScriptCallTimeout,
+	}
+	if waiting != nil {
+		call.Keys = append(call.Keys, rl.roomKey())
+		call.Args = append(call.Args, waiting.channel, waiting.how)
+	}
+	return call
+}
+
+// leaseArg is the lease of a new hold, in ms.
+func (rl *RedisLock) leaseArg() string {
+	return strconv.FormatInt(rl.opts.Expiration.Milliseconds(), 10)
+}
+
+// counterArgs say how the token of a new hold is minted.
+func (rl *RedisLock) counterArgs() (keep, mode string) {
 	if rl.opts.TokenMode == TokenClock {
 		mode = "clock"
 	}
-	return script.Call{
-		Script: acquireScript,
-		Keys:   []string{rl.ownerKey(), rl.countKey(), rl.markKey(value), rl.counterKey()},
-		Args: []any{
-			value, strconv.FormatInt(ttl.Milliseconds(), 10),
-			strconv.FormatInt(rl.counterTTL(ttl), 10), mode,
-		},
-		Timeout: rl.opts.ScriptCallTimeout,
-	}
+	return strconv.FormatInt(rl.counterTTL(rl.opts.Expiration), 10), mode
 }
 
 // start begins the hold that Redis has granted, unless nobody wants it any more.

@@ -2,6 +2,7 @@ package redislock_test
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -51,12 +52,17 @@ var leastRules = []string{
 	"+get", "+set", "+del", "+exists", "+incr", "+decr", "+pttl", "+pexpire", "+time",
 }
 
+// wakeRules are what waiters need besides to be told; without them they poll.
+var wakeRules = []string{
+	"&lynx:lock:*", "+subscribe", "+publish", "+lpos", "+lpush", "+rpush", "+lpop", "+lindex", "+lrem", "+llen",
+}
+
 // startTLS is a server that takes nothing but TLS, and a user who may do nothing but
 // lock; further keys are the caller's own, a FenceKey has to be allowed.
 func startTLS(tb testing.TB) env {
 	tb.Helper()
 	server := redistest.StartTLS(tb)
-	server.ACLUser(tb, "locker", "secret", append([]string{"~*fence*"}, leastRules...)...)
+	server.ACLUser(tb, "locker", "secret", slices.Concat([]string{"~*fence*"}, leastRules, wakeRules)...)
 	admin := redis.UniversalOptions{Addrs: []string{server.Addr()}, TLSConfig: server.TLSConfig()}
 	e := env{options: admin}
 	e.control = e.NewClient(tb)

@@ -2,7 +2,6 @@ package redislock
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/go-lynx/lynx-redis-lock/internal/script"
@@ -19,12 +18,13 @@ const (
 	cleanupCaller = time.Second // bounds a cleanup's call when the lock has no timeout
 )
 
-// cleanup frees a lock that its owner value may or may not have taken: its
-// acquire had no answer, or an answer nobody wanted any more.
+// cleanup is a call that nobody waits for, until it is answered: it frees a lock that
+// its owner value may or may not have taken, because its acquire had no answer, or
+// an answer nobody wanted any more; or it passes on what this process was told.
 type cleanup struct {
-	lock  *RedisLock
-	value string
-	mark  time.Duration // TTL of the mark that stops a late request of this value; 0: none
+	key   string
+	call  script.Call
+	mark  bool          // it leaves a mark, which stops a late request of this value
 	worth time.Duration // how long it can still free something
 	since time.Time
 	pause time.Duration
@@ -53,7 +53,7 @@ func (c *cleanups) put(one *cleanup, at time.Time) bool {
 	switch n := c.waiting.Len(); {
 	case n >= maxCleanups:
 		if !c.full {
-			logWarn("redislock: %d cleanups wait for Redis: %q, and what else comes now, may stay locked until its lease ends", n, one.lock.key)
+			logWarn("redislock: %d cleanups wait for Redis: %q, and what else comes now, may stay locked until its lease ends", n, one.key)
 		}
 		c.full = true
 		return false
@@ -68,11 +68,15 @@ func (c *cleanups) put(one *cleanup, at time.Time) bool {
 // answered. late: a send of its acquire was not answered and may still arrive; a
 // mark is left, so that it takes nothing then. lease is what Redis may have given it.
 func (m *manager) clean(lock *RedisLock, value string, late bool, lease time.Duration) {
-	c := &cleanup{lock: lock, value: value, worth: max(lock.markTTL(), lease), since: time.Now(), pause: firstRecheck}
+	call := lock.releaseCall(value, true, late)
+	call.Timeout = lock.callTime()
+	m.later(&cleanup{key: lock.key, call: call, mark: late, worth: max(lock.markTTL(), lease)})
+}
+
+// later makes the call in the background.
+func (m *manager) later(c *cleanup) {
+	c.since, c.pause = time.Now(), firstRecheck
 	c.wake.Value = c
-	if late {
-		c.mark = lock.markTTL()
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.cleanups.put(c, c.since) {
@@ -92,20 +96,14 @@ func (m *manager) startCleaners(now time.Time) {
 }
 
 func (m *manager) runCleanup(ctx context.Context, c *cleanup) {
-	res := m.runner.Run(ctx, script.Call{
-		Script:  releaseScript,
-		Keys:    []string{c.lock.ownerKey(), c.lock.countKey(), c.lock.markKey(c.value)},
-		Bare:    1,
-		Args:    []any{c.value, "0", strconv.FormatInt(c.mark.Milliseconds(), 10)},
-		Timeout: c.lock.callTime(),
-	})
+	res := m.runner.Run(ctx, c.call)
 	again := res.Err != nil && (res.NotRun || res.Unanswered) && !isClosed(res.Err)
-	if res.Err == nil && c.mark > 0 { // freed; but a slot that is being moved, or a full Redis, has no mark yet
+	if res.Err == nil && c.mark { // freed; but a slot that is being moved, or a full Redis, has no mark yet
 		again = res.Bare || res.Reply.Code == script.Owed
 	}
 	retry := again && ctx.Err() == nil && time.Since(c.since) < c.worth
 	if res.Err != nil && !again && !isClosed(res.Err) && ctx.Err() == nil {
-		logWarn("redislock: %q could not be cleaned up and stays locked until its lease ends: %v", c.lock.key, res.Err)
+		logWarn("redislock: %q could not be cleaned up and stays locked until its lease ends: %v", c.key, res.Err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -28,7 +28,7 @@ func (e example) allow(t *testing.T, server *redistest.Server, without string) {
 	if command == nil || command[1] != e.redis.GetUsername() || command[2] != e.redis.GetPassword() {
 		t.Fatalf("the document's comment makes no such user as its section needs: %q", command)
 	}
-	if want := strings.Join(leastRules, " ") + " +ping +info"; command[3] != want {
+	if want := strings.Join(slices.Concat(leastRules, wakeRules), " ") + " +ping +info"; command[3] != want {
 		t.Fatalf("the document has the rules\n%s\nand the lock and redis.client need\n%s", command[3], want)
 	}
 	rules := slices.DeleteFunc(strings.Fields(command[3]), func(rule string) bool { return rule == without })

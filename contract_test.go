@@ -137,6 +137,7 @@ func (b *bed) held(t *testing.T, mods ...option) *redislock.RedisLock {
 
 func (b *bed) ownerKey() string { return "{lynx:lock:" + b.key + "}:owner" }
 func (b *bed) countKey() string { return "{lynx:lock:" + b.key + "}:count" }
+func (b *bed) roomKey() string  { return "{lynx:lock:" + b.key + "}:room" }
 func (b *bed) tokenKey() string { return "{lynx:lock:" + b.key + "}:token" }
 
 // get is a key's value; "" when there is none.

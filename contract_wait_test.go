@@ -90,6 +90,18 @@ var waitContract = []behaviour{
 		err := closes(t, "the second leaves", async(func() error { return second.AcquireWait(short) }))
 		wantIs(t, err, context.DeadlineExceeded, redislock.ErrLockAcquireTimeout)
 	}},
+	{"a_waiter_of_3_s_sends_at_most_3_commands", func(t *testing.T, b *bed) {
+		must(t, "SCRIPT LOAD", b.locks.Lock(t.Context(), b.key, time.Minute, func() error { return nil }))
+		b.takenElsewhere(t, "a-peer", 1, 10*time.Minute)
+		b.wire.reset()
+		err := b.locks.LockWithOptions(t.Context(), b.key, options(wait(3*time.Second)), func() error { return nil })
+		wantIs(t, err, redislock.ErrLockAcquireTimeout)
+		if n := b.wire.scripts(); n > 3 {
+			t.Errorf("sent %d scripts, want at most 3", n)
+		}
+		left := b.pttl(t, b.roomKey())
+		between(t, "TTL of what it leaves", left, 0, 10*time.Minute)
+	}},
 	{"a_waiter_gets_a_lock_whose_holder_died_when_its_lease_ends", func(t *testing.T, b *bed) {
 		b.takenElsewhere(t, "a-peer", 1, 300*time.Millisecond)
 		started, lock := time.Now(), b.lock(t)

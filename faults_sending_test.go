@@ -90,16 +90,16 @@ func acquireDuplicated(t *testing.T, r *faultRig) {
 func innerReleaseReplyLost(t *testing.T, r *faultRig) {
 	lock := r.held(t, faultOptions(10*time.Second))
 	succeeds(t, "the reentry", lock.Acquire(t.Context()))
-	r.proxy.DropReplies(1, requestsOf(t, "release"))
+	r.proxy.DropReplies(1, requestsOf(t, "leave"))
 	succeeds(t, "the inner release", lock.Release(t.Context()))
-	r.wantSends(t, "release", 2)
+	r.wantSends(t, "leave", 2)
 	r.isHeldOnce(t, lock)
 }
 
 func innerReleaseRepliesLost(t *testing.T, r *faultRig) {
 	lock := r.held(t, faultOptions(10*time.Second))
 	succeeds(t, "the reentry", lock.Acquire(t.Context()))
-	r.proxy.DropReplies(2, requestsOf(t, "release"))
+	r.proxy.DropReplies(2, requestsOf(t, "leave"))
 	if err := lock.Release(t.Context()); err == nil || errors.Is(err, redislock.ErrLockNotHeld) {
 		t.Fatalf("the inner release: %v, want a failure that is not ErrLockNotHeld", err)
 	}
@@ -109,7 +109,7 @@ func innerReleaseRepliesLost(t *testing.T, r *faultRig) {
 func innerReleaseArrivesLate(t *testing.T, r *faultRig) {
 	lock := r.held(t, faultOptions(10*time.Second))
 	succeeds(t, "the reentry", lock.Acquire(t.Context()))
-	r.proxy.DelayRequests(time.Second, 2, requestsOf(t, "release"))
+	r.proxy.DelayRequests(time.Second, 2, requestsOf(t, "leave"))
 	failsAs(t, "the inner release", lock.Release(t.Context()), context.DeadlineExceeded)
 	ran := r.scriptsRun(t)
 	r.isHeld(t, lock)

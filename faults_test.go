@@ -167,7 +167,7 @@ func newRigOn(t *testing.T, servers faultServers) *faultRig {
 	r.another = redislock.NewProvider(r.direct)
 	// Loaded before, so that a fault meets the script and not its NOSCRIPT.
 	loader := r.server.Client(t)
-	for _, name := range []string{"acquire", "reenter", "release", "renew", "touch", "status", "unlock"} {
+	for _, name := range []string{"acquire", "reenter", "release", "leave", "handover", "wake", "renew", "touch", "status", "unlock"} {
 		if err := loader.ScriptLoad(t.Context(), luaSource(t, name)).Err(); err != nil {
 			t.Fatal(err)
 		}

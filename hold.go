@@ -53,6 +53,9 @@ type hold struct {
 	done        chan struct{} // made by the first Done
 	contexts    map[*leaseContext]struct{}
 
+	// Guarded by the instance's gate.
+	run *run // of hand-overs in this process that led to it; nil: none
+
 	// Guarded by manager.mu.
 	renewal renewal
 	wake    timeheap.Item[*hold] // when the manager looks at it next
@@ -133,6 +136,9 @@ func (h *hold) lose(latest phase, reason LossReason, now time.Time) bool {
 		h.mu.Unlock()
 		return false
 	}
+	if h.phase == held && lease.Left(h.until, now) <= 0 {
+		reason = lossExpired // what an answer says after the deadline is no news
+	}
 	h.phase = lost
 	h.lost = newError(ErrLockLost, &LostError{Key: h.lock.key, Token: h.token, Reason: reason, At: now}, "lock lost")
 	lost := h.lost
@@ -141,6 +147,7 @@ func (h *hold) lose(latest phase, reason LossReason, now time.Time) bool {
 		recordRenewGivenUp()
 	}
 	dispatch.failed(h.lock.key, newError(ErrLockRenewalFailed, lost, "renewing %q", h.lock.key))
+	waiters.Tell(h.manager.line(h.lock.key))
 	return true
 }
 
@@ -268,12 +275,16 @@ func (h *hold) believed(ttl time.Duration) time.Duration {
 // keys are those this hold has written; an absent key named in a script makes a
 // slot that is being moved refuse it.
 func (h *hold) keys() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.counted {
+	if h.hasCount() {
 		return []string{h.lock.ownerKey(), h.lock.countKey()}
 	}
 	return []string{h.lock.ownerKey()}
+}
+
+func (h *hold) hasCount() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.counted
 }
 
 // doneChan is closed when the hold ends.

@@ -17,11 +17,13 @@ import (
 
 // The keys of a lock. All share one hash tag, hence one Cluster slot; owner, count
 // and token are those of the published versions, so that both exclude each other.
+// The room lists the processes that wait.
 const (
 	tagPrefix   = "{lynx:lock:"
 	ownerSuffix = ":owner"
 	countSuffix = ":count"
 	tokenSuffix = ":token"
+	roomSuffix  = ":room"
 	markSuffix  = ":mark:" // and an owner value that was given up
 )
 
@@ -84,6 +86,7 @@ func newLock(ctx context.Context, src source, key string, options LockOptions) (
 
 func (rl *RedisLock) ownerKey() string { return rl.tag + ownerSuffix }
 func (rl *RedisLock) countKey() string { return rl.tag + countSuffix }
+func (rl *RedisLock) roomKey() string  { return rl.tag + roomSuffix }
 
 // counterKey is where the fencing token comes from.
 func (rl *RedisLock) counterKey() string {
@@ -130,16 +133,24 @@ func (rl *RedisLock) ready(ctx context.Context) error {
 
 // enter takes the gate; it fails only when ctx ends first.
 func (rl *RedisLock) enter(ctx context.Context) error {
-	select {
-	case rl.gate <- struct{}{}:
+	if rl.tryEnter() {
 		return nil
-	default:
 	}
 	select {
 	case rl.gate <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// tryEnter is enter without waiting.
+func (rl *RedisLock) tryEnter() bool {
+	select {
+	case rl.gate <- struct{}{}:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -153,6 +164,13 @@ func (rl *RedisLock) current() *hold {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	return rl.hold
+}
+
+// settled says that no call of the instance has anything to find out first: it holds
+// nothing, no release of it is unanswered and no loss unreported.
+func (rl *RedisLock) settled() bool {
+	h := rl.current()
+	return h == nil || h.state() == released || (h.state() == lost && !h.untoldLoss())
 }
 
 // begin makes h the hold of the instance and lets its own waiters reenter.

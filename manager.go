@@ -40,6 +40,7 @@ type manager struct {
 	workers  int
 	limit    int // the largest WorkerPoolSize asked for
 	cleanups cleanups
+	inboxes  inboxes
 	timer    *time.Timer
 	armed    time.Time // when timer fires; zero: it does not
 	changed  chan struct{}
@@ -296,7 +297,7 @@ func (m *manager) work() {
 // settle tells the drains that something ended, and strikes an idle manager off
 // the process's list. Under mu.
 func (m *manager) settle() {
-	if len(m.holds) == 0 && m.workers == 0 && m.cleanups.idle() {
+	if len(m.holds) == 0 && m.workers == 0 && m.cleanups.idle() && m.inboxes.open == 0 {
 		process.delist(m)
 	}
 	if m.changed != nil {

@@ -29,6 +29,13 @@ const (
 	opRenew   = "renew"
 )
 
+// Values of the label "kind".
+const (
+	handedLocal    = "local"
+	handedWoken    = "woken"
+	handedFallback = "fallback"
+)
+
 const namespace, subsystem = "lynx", "redis_lock"
 
 func counterVec(name, help string, labels ...string) *prometheus.CounterVec {
@@ -57,6 +64,12 @@ var (
 		Namespace: namespace, Subsystem: subsystem, Name: "active_locks",
 		Help: "Locks held and renewed by this process.",
 	})
+	waiting = prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "waiters",
+		Help: "Calls that wait for a lock in this process, those of a retry strategy apart.",
+	})
+	handOverTotal = counterVec("hand_overs_total",
+		"Locks that came to a waiter: from a release in this process, because it was told, or because it looked.", "kind")
 	// 0.1 ms to 3.3 s: a round trip on loopback up to a call's time.
 	scriptLatency = histogramVec("script_latency_seconds", "Time of a call to Redis with its re-sends, by operation.",
 		"op", prometheus.ExponentialBuckets(0.0001, 2, 16))
@@ -65,10 +78,13 @@ var (
 		"result", prometheus.ExponentialBuckets(0.001, 2, 17))
 )
 
-// A loss is rare: its series start at 0, so that the first one shows as an increase.
+// What is rare starts at 0, so that the first one shows as an increase.
 func init() {
 	for _, reason := range []LossReason{lossExpired, lossTaken, lossVanished} {
 		lostTotal.WithLabelValues(string(reason))
+	}
+	for _, kind := range []string{handedLocal, handedWoken, handedFallback} {
+		handOverTotal.WithLabelValues(kind)
 	}
 }
 
@@ -85,7 +101,7 @@ func InitMetrics(reg prometheus.Registerer) {
 		reg = prometheus.DefaultRegisterer
 	}
 	for _, c := range []prometheus.Collector{
-		acquireTotal, unlockTotal, renewTotal, lostTotal, skippedTotal, activeLocks, scriptLatency, waitDuration,
+		acquireTotal, unlockTotal, renewTotal, lostTotal, skippedTotal, activeLocks, waiting, handOverTotal, scriptLatency, waitDuration,
 	} {
 		err := reg.Register(c)
 		var already prometheus.AlreadyRegisteredError
@@ -174,6 +190,12 @@ func recordRenewGivenUp() {
 
 // recordLost counts a lease that ended under its holder.
 func recordLost(reason LossReason) { lostTotal.WithLabelValues(string(reason)).Inc() }
+
+// recordWaiting counts calls that wait.
+func recordWaiting(delta int) { waiting.Add(float64(delta)) }
+
+// recordHandOver counts a lock that came to a waiter.
+func recordHandOver(kind string) { handOverTotal.WithLabelValues(kind).Inc() }
 
 // recordSkipped counts a renewal that has to wait for a worker.
 func recordSkipped() {

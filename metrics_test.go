@@ -25,6 +25,8 @@ var families = map[string]dto.MetricType{
 	"lynx_redis_lock_lost_total":             dto.MetricType_COUNTER,
 	"lynx_redis_lock_skipped_renewals_total": dto.MetricType_COUNTER,
 	"lynx_redis_lock_active_locks":           dto.MetricType_GAUGE,
+	"lynx_redis_lock_waiters":                dto.MetricType_GAUGE,
+	"lynx_redis_lock_hand_overs_total":       dto.MetricType_COUNTER,
 	"lynx_redis_lock_script_latency_seconds": dto.MetricType_HISTOGRAM,
 	"lynx_redis_lock_wait_duration_seconds":  dto.MetricType_HISTOGRAM,
 }
@@ -199,6 +201,36 @@ var metricsContract = []behaviour{
 		acquire_total{result="success"} 1
 		script_latency_seconds{op="acquire"} 1
 		wait_duration_seconds{result="success"} 1`),
+	{"waiters_and_hand_overs_are_counted_by_kind", func(t *testing.T, b *bed) {
+		kinds := []string{"local", "woken", "fallback"}
+		for _, want := range kinds {
+			holder, providers := b.held(t), b.locks
+			if want == "woken" {
+				providers = b.provider(t) // another process, as far as Redis can see
+			}
+			before := samples(t)
+			waiter := lockOf(t, providers, b.key)
+			got := async(func() error { return waiter.AcquireWait(t.Context()) })
+			awaitQueued(t, b.control, b.key, 1)
+			equal(t, "waiters", samples(t)["lynx_redis_lock_waiters"]-before["lynx_redis_lock_waiters"], 1)
+			if want == "fallback" {
+				b.del(t, b.ownerKey())
+			} else {
+				must(t, "Release", holder.Release(t.Context()))
+			}
+			must(t, "AcquireWait", closes(t, "the waiter has it", got))
+			after := samples(t)
+			equal(t, "waiters", after["lynx_redis_lock_waiters"], before["lynx_redis_lock_waiters"])
+			for _, kind := range kinds {
+				name, n := `lynx_redis_lock_hand_overs_total{kind="`+kind+`"}`, 0.0
+				if kind == want {
+					n = 1
+				}
+				equal(t, want+": "+name, after[name]-before[name], n)
+			}
+			must(t, "Release", waiter.Release(t.Context()))
+		}
+	}},
 	counted("a_failed_Lock_call_is_one_wait", func(t *testing.T, b *bed) { b.set(t, b.tokenKey(), "abc", time.Minute) },
 		func(t *testing.T, b *bed) {
 			_ = b.locks.LockWithOptions(t.Context(), b.key, options(), func() error { return nil })

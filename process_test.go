@@ -16,7 +16,10 @@ const roleEnv = "REDISLOCK_TEST_ROLE"
 
 // roles are those processes, each with the address of its server.
 var roles = map[string]func(addr string){
-	"holder": holderRole,
+	"holder":       holderRole,
+	"brief holder": briefHolderRole,
+	"waiter":       waiterRole,
+	"workers":      workersRole,
 }
 
 // process is a process that a test has started. It says lines, and ends with its

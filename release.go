@@ -10,15 +10,18 @@ import (
 	"github.com/go-lynx/lynx-redis-lock/internal/script"
 )
 
+//go:embed scripts/tell.lua
+var tellSource string
+
 //go:embed scripts/release.lua
 var releaseSource string
 
-//go:embed scripts/unlock.lua
-var unlockSource string
+//go:embed scripts/leave.lua
+var leaveSource string
 
 var (
-	releaseScript = script.New("release", releaseSource)
-	unlockScript  = script.New("unlock", unlockSource)
+	releaseScript = script.New("release", tellSource+releaseSource)
+	leaveScript   = script.New("leave", leaveSource)
 )
 
 // Release leaves one level; the last one frees the lock. The hold ends, and its
@@ -161,30 +164,30 @@ func (rl *RedisLock) settleDepth(ctx context.Context, h *hold, depth int) {
 // written a count.
 func (rl *RedisLock) sendDepth(ctx context.Context, h *hold, depth int) script.Result {
 	res := h.manager.runner.Run(ctx, script.Call{
-		Script: releaseScript, Keys: []string{rl.ownerKey(), rl.countKey()}, Timeout: rl.opts.ScriptCallTimeout,
-		Args: []any{h.value, strconv.Itoa(depth), "0"},
+		Script: leaveScript, Keys: []string{rl.ownerKey(), rl.countKey()}, Timeout: rl.opts.ScriptCallTimeout,
+		Args: []any{h.value, strconv.Itoa(depth)},
 	})
 	h.noteDepthCall(res)
 	return res
 }
 
-// releaseLast ends the hold and frees the lock, or repeats that after a release
-// without an answer. Then, and on a re-send, a lock that is gone is one we freed.
+// releaseLast ends the hold and frees the lock, or hands it to a waiter of this
+// process, or repeats that after a release without an answer. Then, and on a
+// re-send, a lock that is gone is one we freed.
 func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 	repeat, ok := h.beginRelease()
 	if !ok {
 		return resultNotHeld, h.tell(notHeld(h.err()))
 	}
-	keys, mark := h.keys(), "0"
 	owes := h.owesMark()
-	if owes {
-		keys = []string{rl.ownerKey(), rl.countKey(), rl.markKey(h.value)}
-		mark = strconv.FormatInt(rl.markTTL().Milliseconds(), 10)
+	if !repeat && !owes {
+		if next := h.manager.successor(h); next != nil {
+			return rl.released(h, rl.handOver(ctx, h, next), false)
+		}
 	}
-	res := h.manager.runner.Run(ctx, script.Call{
-		Script: releaseScript, Keys: keys, Bare: 1, Timeout: rl.opts.ScriptCallTimeout,
-		Args: []any{h.value, "0", mark},
-	})
+	call := rl.releaseCall(h.value, h.hasCount(), owes)
+	call.Timeout = rl.opts.ScriptCallTimeout
+	res := h.manager.runner.Run(ctx, call)
 	refused := res.Err == nil && res.Reply.Code == script.Owed
 	if refused {
 		res.Reply = script.Reply{Code: res.Reply.N}
@@ -192,15 +195,35 @@ func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 	if refused || (res.Bare && owes) { // the mark is still owed, also without an answer
 		h.clean(true)
 	}
+	return rl.released(h, res, repeat)
+}
+
+// released is what the answer to the last release means for the hold.
+func (rl *RedisLock) released(h *hold, res script.Result, repeat bool) (string, error) {
 	switch {
 	case res.Err != nil:
 		return resultError, releaseFailed(rl.key, "it is not renewed any more and runs out with its lease", res.Err)
-	case res.Reply.Code == script.Done, repeat, res.Resent:
+	case res.Reply.Code == script.Done, res.Reply.Code == script.Freed, repeat, res.Resent:
 		h.endRelease()
 		return resultFull, nil
 	}
 	h.lose(releasing, reasonOf(res.Reply), time.Now())
 	return resultNotHeld, h.tell(notHeld(h.err()))
+}
+
+// releaseCall frees what value owns. mark: a request of its acquire may still arrive.
+func (rl *RedisLock) releaseCall(value string, counted, mark bool) script.Call {
+	call := script.Call{Script: releaseScript, Keys: []string{rl.ownerKey(), rl.roomKey()}, Bare: 1}
+	ttl := "0"
+	if counted || mark {
+		call.Keys = append(call.Keys, rl.countKey())
+	}
+	if mark {
+		call.Keys = append(call.Keys, rl.markKey(value))
+		ttl = strconv.FormatInt(rl.markTTL().Milliseconds(), 10)
+	}
+	call.Args = []any{value, ttl}
+	return call
 }
 
 // settleRelease repeats a release that got no answer, before a new acquisition: the
@@ -225,75 +248,6 @@ func releaseFailed(key, consequence string, cause error) error {
 		return clientGone(cause)
 	}
 	return fmt.Errorf("redislock: releasing %q (%s): %w", key, consequence, cause)
-}
-
-// UnlockByValue takes one level off the hold with that owner value (GetValue), in
-// this process or elsewhere, whatever version made it. For a hold of this process
-// it is that hold's Release; a holder elsewhere learns of it by its next call or
-// renewal. It is bounded by DefaultLockOptions.ScriptCallTimeout.
-//
-// The error Is ErrLockNotHeld when that value does not own the lock. Without an
-// answer from Redis it says so: the level may or may not be gone.
-func UnlockByValue(ctx context.Context, key, value string) error {
-	return provider{hostSource{}}.UnlockByValue(ctx, key, value)
-}
-
-func (p provider) UnlockByValue(ctx context.Context, key, value string) error {
-	if ctx == nil {
-		return newError(ErrInvalidOptions, nil, "UnlockByValue of %q with a nil context", key)
-	}
-	if err := ValidateKey(key); err != nil {
-		return newError(ErrInvalidOptions, err, "lock key")
-	}
-	if limit := DefaultLockOptions.ScriptCallTimeout; limit > 0 {
-		bounded, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		ctx = bounded
-	}
-	if h := process.find(value); h != nil && h.lock.key == key {
-		return h.lock.releaseHold(ctx, h)
-	}
-	start := time.Now()
-	result, err := p.unlockElsewhere(ctx, key, value)
-	recordUnlock(result, time.Since(start))
-	return err
-}
-
-// unlockElsewhere asks for the depth and takes one off by compare-and-set, again
-// when the holder was quicker. Only the last level may be sent twice: its value
-// never comes back, while one of several levels may be taken anew in between.
-func (p provider) unlockElsewhere(ctx context.Context, key, value string) (string, error) {
-	m, err := p.source.manager()
-	if err != nil {
-		return resultError, err
-	}
-	if value == "" {
-		return resultNotHeld, newError(ErrLockNotHeld, nil, "no owner value was given for %q", key)
-	}
-	tag := HashTag(key)
-	for depth := int64(0); ctx.Err() == nil; {
-		res := m.runner.Run(ctx, script.Call{
-			Script: unlockScript, Keys: []string{tag + ownerSuffix, tag + countSuffix},
-			Args: []any{value, strconv.FormatInt(depth, 10)}, Once: depth > 1,
-		})
-		switch {
-		case res.Err != nil:
-			consequence := "one level may be gone"
-			if res.NotRun {
-				consequence = "nothing was done"
-			}
-			return resultError, releaseFailed(key, consequence, res.Err)
-		case res.Reply.Code == script.Differ:
-			depth = res.Reply.N
-		case res.Reply.Code == script.Done && res.Reply.N > 0:
-			return resultPartial, nil
-		case res.Reply.Code == script.Done, depth == 1 && res.Resent:
-			return resultFull, nil
-		default:
-			return resultNotHeld, newError(ErrLockNotHeld, nil, "lock %q is not owned by that value", key)
-		}
-	}
-	return resultError, releaseFailed(key, "its depth never stood still", ctx.Err())
 }
 
 // state is the phase the hold is in.

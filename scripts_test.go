@@ -48,24 +48,29 @@ type scriptGroup struct {
 }
 
 var scriptGroups = []scriptGroup{
-	{"acquire", "owner count mark counter", slices.Concat(acquireCases, acquireTokenCases, acquireClockCases)},
+	{"acquire", "owner count mark counter", slices.Concat(acquireCases, acquireTokenCases, acquireClockCases, acquireWaitCases)},
 	{"reenter", "owner count counter", reenterCases},
-	{"release", "owner count mark", releaseCases},
+	{"release", "owner room count mark", releaseCases},
+	{"leave", "owner count", leaveCases},
+	{"handover", "owner room count mark counter", handoverCases},
+	{"wake", "owner room", wakeCases},
 	{"renew", "owner count", renewCases},
 	{"touch", "counter", touchCases},
 	{"status", "owner", statusCases},
-	{"unlock", "owner count", unlockCases},
+	{"unlock", "owner count room", unlockCases},
 }
 
 // fullGroups are asked of a server that is at maxmemory and evicts nothing.
 var fullGroups = []scriptGroup{
 	{"acquire", "owner count mark counter", acquireFullCases},
 	{"reenter", "owner count counter", reenterFullCases},
-	{"release", "owner count mark", releaseFullCases},
+	{"release", "owner room count mark", releaseFullCases},
+	{"leave", "owner count", leaveFullCases},
+	{"handover", "owner room count mark counter", handoverFullCases},
 	{"renew", "owner count", renewFullCases},
 	{"touch", "counter", touchFullCases},
 	{"status", "owner", statusCases},
-	{"unlock", "owner count", unlockFullCases},
+	{"unlock", "owner count room", unlockFullCases},
 }
 
 func TestScripts(t *testing.T) {
@@ -103,13 +108,22 @@ func runScriptGroups(t *testing.T, s *scriptServer, groups []scriptGroup) {
 	}
 }
 
-func luaSource(t testing.TB, name string) string {
+// standsBehind is what goes before a script.
+var standsBehind = map[string][]string{
+	"acquire": {"mint"}, "release": {"tell"}, "unlock": {"tell"}, "wake": {"tell"}, "handover": {"mint", "tell"},
+}
+
+// luaSource is a script as it is sent.
+func luaSource(t testing.TB, name string) (source string) {
 	t.Helper()
-	source, err := os.ReadFile("scripts/" + name + ".lua")
-	if err != nil {
-		t.Fatal(err)
+	for _, part := range append(slices.Clone(standsBehind[name]), name) {
+		text, err := os.ReadFile("scripts/" + part + ".lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		source += string(text)
 	}
-	return string(source)
+	return source
 }
 
 type scriptServer struct {
@@ -216,8 +230,8 @@ func (s *scriptServer) prepare(t *testing.T, cells []cell) {
 	t.Helper()
 	for _, c := range cells {
 		var err error
-		if strings.HasPrefix(c.value, "[") {
-			err = s.client.RPush(t.Context(), c.key, c.value).Err()
+		if strings.HasPrefix(c.value, "[") || strings.HasPrefix(c.value, "!") {
+			err = s.client.RPush(t.Context(), c.key, strings.Split(c.value, ";")).Err()
 		} else {
 			err = s.client.Set(t.Context(), c.key, c.value, 0).Err()
 		}
@@ -268,7 +282,7 @@ func (s *scriptServer) value(ctx context.Context, key string) string {
 	if err != nil {
 		return err.Error()
 	}
-	return strings.Join(items, " ")
+	return strings.Join(items, ";")
 }
 
 func isTTL(ms int64, want time.Duration) bool {

@@ -134,6 +134,8 @@ func (m *manager) drain(ctx context.Context) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.drains.Add(1)
+	waiters.TellAll(func(line waitKey) bool { return line.client == m.id }) // they give up
+	m.closeInboxes()
 	m.await(ctx, func() bool { return m.active == 0 && m.calls.Load() == 0 })
 	if m.active == 0 {
 		call, cancel := context.WithTimeout(ctx, cleanupCaller)
@@ -144,7 +146,7 @@ func (m *manager) drain(ctx context.Context) int {
 	m.stop()
 	if ctx.Err() == nil {
 		// The cancelled calls return at once; nothing touches the client after.
-		m.await(ctx, func() bool { return m.workers == 0 && m.cleanups.running == 0 })
+		m.await(ctx, func() bool { return m.workers == 0 && m.cleanups.running == 0 && m.inboxes.open == 0 })
 	}
 	m.drains.Add(-1)
 	return left

@@ -1,22 +1,28 @@
 package redislock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
 	"time"
-
-	"github.com/go-lynx/lynx-redis-lock/internal/waitq"
 )
 
-// longestPoll bounds how long the first waiter of a process sleeps between two
-// tries, so that it notices a release before the lease's end.
-const longestPoll = 50 * time.Millisecond
+const (
+	// longestPoll bounds how long a waiter that is not told sleeps between two tries.
+	longestPoll = 50 * time.Millisecond
+	// longestNap bounds how long one that is told does, for every line of waiters in
+	// the process up to napLines: a lost word costs no more.
+	longestNap = 2 * time.Second
+	napLines   = 1000
+	noTTLNap   = time.Second // beside an owner without a TTL, whom only its holder can end
+	napJitter  = 20 * time.Millisecond
+)
 
 // AcquireWait waits for the lock until ctx ends. The process's waiters for a key are
-// served in the order in which they came. On a lock this instance holds it is a
-// reentry. It knows no WaitTimeout: ctx is the bound.
+// served in the order in which they came, and so are the processes; whoever polls
+// comes in between. It is woken by the release; when nobody tells it (the published
+// version does not) it tries when the holder's lease ends, and every 2 s. On a lock
+// this instance holds it is a reentry. It knows no WaitTimeout: ctx is the bound.
 func (rl *RedisLock) AcquireWait(ctx context.Context) (err error) {
 	if err := rl.ready(ctx); err != nil {
 		return err
@@ -49,59 +55,8 @@ func (rl *RedisLock) acquireByOptions(ctx context.Context) (err error) {
 
 var errWaitTimeout = errors.New("WaitTimeout has passed")
 
-// waitKey names a line of waiters: those of this process for one key of one client.
-type waitKey struct {
-	client any
-	key    string
-}
-
-var waiters waitq.Queues[waitKey]
-
-// wait takes its place in the process's line for the key and tries when its turn
-// has come. What it waits for never keeps another goroutine of this instance out.
-func (rl *RedisLock) wait(ctx context.Context) error {
-	if h := rl.current(); h != nil && (h.trusted() || h.untoldLoss()) {
-		if tried := rl.try(ctx); !tried.again {
-			return tried.err
-		}
-	}
-	m, err := rl.source.manager()
-	if err != nil {
-		return err
-	}
-	place := waiters.Join(waitKey{m.id, rl.key})
-	defer place.Leave()
-	var refused error
-	for generation := process.drained.Load(); ; {
-		begun := rl.nextHold()
-		if rl.Err() != nil { // else this instance has it by now, and the try is a reentry
-			select {
-			case <-place.Turn():
-			case <-begun:
-			case <-ctx.Done():
-				return endedBy(ctx, rl.key, refused)
-			}
-		}
-		if generation != process.drained.Load() { // also when that Shutdown is over
-			return stopping()
-		}
-		tried := rl.try(ctx)
-		if IsLockError(tried.err, ErrCodeLockAcquireConflict) {
-			refused = tried.err
-		}
-		switch {
-		case tried.err != nil && ended(ctx) != nil:
-			return endedBy(ctx, rl.key, cmp.Or(refused, tried.err))
-		case !tried.again:
-			return tried.err
-		case !pause(ctx, poll(tried.left), begun):
-			return endedBy(ctx, rl.key, cmp.Or(refused, tried.err))
-		}
-	}
-}
-
-// poll is how long the first waiter sleeps: until the holder's lease ends, at most
-// longestPoll, with a jitter so that processes do not try in step.
+// poll is how long a waiter sleeps that is not told: until the holder's lease ends,
+// at most longestPoll, with a jitter so that processes do not try in step.
 func poll(left time.Duration) time.Duration {
 	d := longestPoll
 	if left >= 0 {

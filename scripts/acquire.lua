@@ -1,59 +1,65 @@
 -- acquire: take a free lock for a new hold, and mint its fencing token.
+-- It stands behind mint.lua.
 --
 -- KEYS  1 owner   2 count   3 mark of this value   4 counter (the lock's own, or the FenceKey)
+--       5 room (only for a waiter)
 -- ARGV  1 value (fresh for every new acquisition)
 --       2 lease, ms
 --       3 least TTL of the counter, ms; 0: a FenceKey, which has no TTL
 --       4 "clock": TokenClock; "": TokenCounter
+--       5 the waiter's channel, to be told on; "": it will not hear anything
+--       6 "front": it was told, and somebody may have been quicker; "probe": look first
+--         whether this user may publish; ""
 -- Reply {1, token}  taken, or taken by an earlier send of this very request
---       {2, PTTL}   another value owns it (-1: it has no TTL)
+--       {2, PTTL}   another value owns it (-1: it has no TTL), or it is kept for another
 --       {4, 0}      this value was given up: the request came after its cleanup
+--       {6, PTTL}   as 2, and the channel is in the room
 --       error       names the key that holds something else; the lock is as it was
 --
 -- Scripts are not rolled back, so what can fail (the token) comes first and the
--- owner is written last. A refused acquire writes nothing.
-local function named(reply, key)
-  return {err = reply.err .. ' (key ' .. key .. ')'}
+-- owner is written last. A refused acquire writes nothing but the room.
+local room, me = KEYS[5], ARGV[5]
+
+-- kept is for how many ms more the free lock is another process's; see tell.lua.
+local function kept()
+  local first = redis.pcall('LINDEX', room, 0)
+  if type(first) ~= 'string' or string.sub(first, 1, 1) ~= '!' then return 0 end
+  local ends, whose = string.match(first, '^!(%d+)(.*)$')
+  local t = redis.pcall('TIME')
+  local left = t.err and 0 or math.ceil(ends - t[1] * 1000 - t[2] / 1000)
+  if whose ~= me and left > 0 and left <= 50 then return left end -- more than tell keeps it: the clock went back
+  redis.pcall('LPOP', room)
+  return 0
 end
 
-local function mint()
-  if ARGV[4] == 'clock' then
-    local t = redis.call('TIME')
-    local now = t[1] * 1000000 + t[2]
-    local last = redis.pcall('GET', KEYS[4])
-    if type(last) == 'table' then return last end
-    -- Anything but a plain number is left to INCR, which says what is wrong.
-    if not last or (string.match(last, '^%d+$') and tonumber(last) < now) then
-      redis.call('SET', KEYS[4], string.format('%.0f', now), 'KEEPTTL')
-      return now
-    end
-  end
-  return redis.pcall('INCR', KEYS[4])
+-- The announcement outlives the owner key by nothing: whoever waits comes back then.
+local function refused(left)
+  if not room or me == '' then return {2, left} end
+  if ARGV[6] == 'probe' and type(redis.pcall('PUBLISH', me, '')) == 'table' then return {2, left} end
+  local at = redis.pcall('LPOS', room, me)
+  if not at then at = redis.pcall(ARGV[6] == 'front' and 'LPUSH' or 'RPUSH', room, me) end
+  if type(at) == 'table' then return {2, left} end
+  local stays = left < 0 and 2000 or left
+  if redis.call('PTTL', room) < stays then redis.call('PEXPIRE', room, stays) end
+  return {6, left}
 end
 
 local owner = redis.pcall('GET', KEYS[1])
 if type(owner) == 'table' then return named(owner, KEYS[1]) end
-if owner and owner ~= ARGV[1] then return {2, redis.call('PTTL', KEYS[1])} end
+if owner and owner ~= ARGV[1] then return refused(redis.call('PTTL', KEYS[1])) end
 if owner then
   -- A re-send: the same answer again. Only a counter lost since is minted anew.
   local token = redis.pcall('GET', KEYS[4])
   if type(token) == 'string' then return {1, token} end
 elseif redis.call('EXISTS', KEYS[3]) == 1 then
   return {4, 0}
+elseif room then
+  local left = kept()
+  if left > 0 then return refused(left) end
 end
 
-local token = mint()
-if type(token) == 'table' then return named(token, KEYS[4]) end
-if token < 1 then
-  redis.call('DECR', KEYS[4])
-  return {err = 'ERR the fencing counter is below 0 (key ' .. KEYS[4] .. ')'}
-end
--- Lua's numbers are doubles: from 2^53 on only the string is exact.
-if token >= 9007199254740992 then token = redis.call('GET', KEYS[4]) end
-local keep = tonumber(ARGV[3])
-if keep > 0 and redis.call('PTTL', KEYS[4]) < keep then
-  redis.call('PEXPIRE', KEYS[4], keep)
-end
+local token = mint(KEYS[4], ARGV[4], tonumber(ARGV[3]))
+if type(token) == 'table' then return token end
 if not owner then
   redis.call('DEL', KEYS[2]) -- a count without an owner means nothing
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])

@@ -1,8 +1,9 @@
 -- unlock: take one level off a hold that another process owns, known by its
 -- value only: of this version or of the published one, whose count goes down
 -- by DECR and whose keys are both kept above 0 and both deleted at 0.
+-- It stands behind tell.lua.
 --
--- KEYS  1 owner   2 count
+-- KEYS  1 owner   2 count   3 room
 -- ARGV  1 value   2 depth it is believed to have; 0: only tell
 -- Reply {1, depth that is left}   done
 --       {2, 0}       another value, or no string at all, is in the owner key
@@ -31,5 +32,6 @@ if depth > 1 then
 else
   redis.call('DEL', KEYS[2])
   redis.call('DEL', KEYS[1])
+  tell(KEYS[3], KEYS[1])
 end
 return {1, depth - 1}

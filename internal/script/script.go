@@ -19,7 +19,9 @@ const (
 	Absent = 3 // there is no owner key
 	Void   = 4 // this value was given up and takes nothing any more
 	Differ = 5 // the depth is another one, nothing was done
+	Queued = 6 // as Other, and the waiter's channel is in the room
 	Owed   = 7 // as the code in Reply.N, but a mark that was to be left is still owed
+	Freed  = 8 // the lock was to be handed over and is free instead
 )
 
 // Script is one Lua source and its SHA-1.
@@ -38,6 +40,7 @@ func New(name, source string) *Script {
 type Cluster interface {
 	ForEachMaster(ctx context.Context, fn func(ctx context.Context, client *redis.Client) error) error
 	ReloadState(ctx context.Context)
+	MasterForKey(ctx context.Context, key string) (*redis.Client, error)
 }
 
 // Load puts the scripts into the cache of every primary (SCRIPT LOAD), so that

@@ -1,60 +1,172 @@
 // Package waitq lets the waiters of one process for one name go one at a time, in
-// the order in which they came.
+// the order in which they came. The first of a line can be told that it is worth
+// trying, and can offer to be served while it sleeps.
 package waitq
 
 import (
 	"container/list"
 	"sync"
+	"time"
 )
 
-// Queues are the lines of waiters, one a name. The zero value is ready.
-type Queues[K comparable] struct {
-	mu    sync.Mutex // guards lines; nothing blocks under it
-	lines map[K]*list.List
+// Queues are the lines of waiters, one a name. An offer is a V. The zero value is ready.
+type Queues[K comparable, V any] struct {
+	mu    sync.Mutex // guards the rest and all lines; nothing blocks under it
+	lines map[K]*line[V]
+}
+
+type line[V any] struct {
+	list     list.List     // of *Place
+	told     chan struct{} // of one: whoever is first takes it
+	until    time.Time     // somebody in this process holds the lock up to then
+	away     time.Time     // up to then the lock is left to others
+	offer    V
+	offering bool
 }
 
 // Place is one waiter's place in a line.
-type Place[K comparable] struct {
-	queues  *Queues[K]
+type Place[K comparable, V any] struct {
+	queues  *Queues[K, V]
 	name    K
+	line    *line[V]
 	turn    chan struct{}
 	element *list.Element
 }
 
 // Join takes the last place in the line of that name. Every Join needs one Leave.
-func (q *Queues[K]) Join(name K) *Place[K] {
-	p := &Place[K]{queues: q, name: name, turn: make(chan struct{})}
+func (q *Queues[K, V]) Join(name K) *Place[K, V] {
+	p := &Place[K, V]{queues: q, name: name, turn: make(chan struct{})}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.lines == nil {
-		q.lines = make(map[K]*list.List)
+		q.lines = make(map[K]*line[V])
 	}
-	line := q.lines[name]
-	if line == nil {
-		line = list.New()
-		q.lines[name] = line
+	p.line = q.lines[name]
+	if p.line == nil {
+		p.line = &line[V]{told: make(chan struct{}, 1)}
+		q.lines[name] = p.line
 		close(p.turn)
 	}
-	p.element = line.PushBack(p)
+	p.element = p.line.list.PushBack(p)
 	return p
 }
 
-// Turn is closed when the waiter is the first of its line.
-func (p *Place[K]) Turn() <-chan struct{} { return p.turn }
-
-// Leave gives the place up, wherever it is in the line, and lets the next one go
-// when it was the first.
-func (p *Place[K]) Leave() {
-	q := p.queues
+// Len is how many lines there are.
+func (q *Queues[K, V]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	line := q.lines[p.name]
-	first := line.Front() == p.element
-	line.Remove(p.element)
-	switch {
-	case line.Len() == 0:
-		delete(q.lines, p.name)
-	case first:
-		close(line.Front().Value.(*Place[K]).turn)
+	return len(q.lines)
+}
+
+// Tell wakes the first of the line, now or when it sleeps next. It is false when
+// nobody waits.
+func (q *Queues[K, V]) Tell(name K) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[name]
+	if l != nil {
+		l.tell()
 	}
+	return l != nil
+}
+
+// TellAll is Tell for every name that matches.
+func (q *Queues[K, V]) TellAll(match func(name K) bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for name, l := range q.lines {
+		if match(name) {
+			l.tell()
+		}
+	}
+}
+
+func (l *line[V]) tell() {
+	select {
+	case l.told <- struct{}{}:
+	default: // it has not yet looked at the last one
+	}
+}
+
+// Take is for the holder in this process, before it frees the lock. It takes the
+// offer of the first of the line, and whoever has that must answer it. Without one,
+// the line learns that nobody in this process holds the lock any more.
+func (q *Queues[K, V]) Take(name K) (offer V, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[name]
+	if l == nil {
+		return offer, false
+	}
+	l.until = time.Time{}
+	return l.withdraw()
+}
+
+func (l *line[V]) withdraw() (offer V, ok bool) {
+	var none V
+	offer, ok = l.offer, l.offering
+	l.offer, l.offering = none, false
+	return offer, ok
+}
+
+// KeepAway has the line leave the lock to others until then, and wakes its first.
+func (q *Queues[K, V]) KeepAway(name K, until time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if l := q.lines[name]; l != nil {
+		l.until, l.away = time.Time{}, until
+		l.tell()
+	}
+}
+
+// Turn is closed when the waiter is the first of its line.
+func (p *Place[K, V]) Turn() <-chan struct{} { return p.turn }
+
+// Told has an element when somebody has told the line. Only the first may look.
+func (p *Place[K, V]) Told() <-chan struct{} { return p.line.told }
+
+// Outlook is up to when somebody in this process is thought to hold the lock, and
+// up to when it is left to others.
+func (p *Place[K, V]) Outlook() (held, away time.Time) {
+	p.queues.mu.Lock()
+	defer p.queues.mu.Unlock()
+	return p.line.until, p.line.away
+}
+
+// Offer is for the first of the line, before it sleeps. held: as in Outlook.
+func (p *Place[K, V]) Offer(v V) (held time.Time) {
+	p.queues.mu.Lock()
+	defer p.queues.mu.Unlock()
+	p.line.offer, p.line.offering = v, true
+	return p.line.until
+}
+
+// Withdraw takes the offer back. It is false when the offer was taken: the answer comes.
+func (p *Place[K, V]) Withdraw() bool {
+	p.queues.mu.Lock()
+	defer p.queues.mu.Unlock()
+	_, mine := p.line.withdraw()
+	return mine
+}
+
+// Leave gives the place up, wherever it is in the line, and lets the next one go
+// when it was the first. held: the waiter holds the lock now, up to then. It is
+// true when the line was told and is empty: nobody will look.
+func (p *Place[K, V]) Leave(held time.Time) (unheard bool) {
+	q, l := p.queues, p.line
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first := l.list.Front() == p.element
+	l.list.Remove(p.element)
+	if !held.IsZero() {
+		l.until = held
+	}
+	switch {
+	case l.list.Len() == 0:
+		delete(q.lines, p.name)
+		return len(l.told) > 0 && held.IsZero()
+	case first:
+		close(l.list.Front().Value.(*Place[K, V]).turn)
+	}
+	return false
 }

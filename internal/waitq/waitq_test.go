@@ -14,7 +14,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func hasTurn(p *waitq.Place[string]) bool {
+type (
+	queues = waitq.Queues[string, int]
+	place  = waitq.Place[string, int]
+)
+
+var none time.Time
+
+func hasTurn(p *place) bool {
 	select {
 	case <-p.Turn():
 		return true
@@ -24,7 +31,7 @@ func hasTurn(p *waitq.Place[string]) bool {
 }
 
 // wantTurn checks that of all places only one has its turn; -1: none.
-func wantTurn(t *testing.T, places []*waitq.Place[string], want int) {
+func wantTurn(t *testing.T, places []*place, want int) {
 	t.Helper()
 	for i, p := range places {
 		if p != nil && hasTurn(p) != (i == want) {
@@ -33,8 +40,8 @@ func wantTurn(t *testing.T, places []*waitq.Place[string], want int) {
 	}
 }
 
-func join(q *waitq.Queues[string], name string, n int) []*waitq.Place[string] {
-	places := make([]*waitq.Place[string], n)
+func join(q *queues, name string, n int) []*place {
+	places := make([]*place, n)
 	for i := range places {
 		places[i] = q.Join(name)
 	}
@@ -43,11 +50,11 @@ func join(q *waitq.Queues[string], name string, n int) []*waitq.Place[string] {
 
 func TestWaitersGoInTheOrderInWhichTheyCame(t *testing.T) {
 	t.Parallel()
-	var q waitq.Queues[string]
+	var q queues
 	places := join(&q, "a", 5)
 	for i := range places {
 		wantTurn(t, places, i)
-		places[i].Leave()
+		places[i].Leave(none)
 		places[i] = nil
 	}
 	if next := q.Join("a"); !hasTurn(next) {
@@ -57,9 +64,9 @@ func TestWaitersGoInTheOrderInWhichTheyCame(t *testing.T) {
 
 func TestLeavingFromTheMiddleBlocksNobody(t *testing.T) {
 	t.Parallel()
-	var q waitq.Queues[string]
+	var q queues
 	places := join(&q, "a", 6)
-	leave := func(i int) { places[i].Leave(); places[i] = nil }
+	leave := func(i int) { places[i].Leave(none); places[i] = nil }
 	leave(3)
 	leave(1)
 	leave(5) // the last one
@@ -76,12 +83,12 @@ func TestLeavingFromTheMiddleBlocksNobody(t *testing.T) {
 	if !hasTurn(late) {
 		t.Fatal("who came last is not served")
 	}
-	late.Leave()
+	late.Leave(none)
 }
 
 func TestEachNameHasALineOfItsOwn(t *testing.T) {
 	t.Parallel()
-	var q, other waitq.Queues[string]
+	var q, other queues
 	a, b, c := q.Join("a"), q.Join("b"), other.Join("a")
 	if !hasTurn(a) || !hasTurn(b) || !hasTurn(c) {
 		t.Fatal("one waits for another name, or for another's lines")
@@ -91,12 +98,12 @@ func TestEachNameHasALineOfItsOwn(t *testing.T) {
 func TestTenThousandLeaveInAnyOrder(t *testing.T) {
 	t.Parallel()
 	const n = 10_000
-	var q waitq.Queues[string]
+	var q queues
 	places := join(&q, "a", n)
 	random := rand.New(rand.NewPCG(1, 2))
 	first, start := 0, time.Now()
 	for _, i := range random.Perm(n) {
-		places[i].Leave()
+		places[i].Leave(none)
 		places[i] = nil
 		for first < n && places[first] == nil {
 			first++
@@ -119,14 +126,14 @@ func TestTenThousandLeaveInAnyOrder(t *testing.T) {
 func TestOneAtATimeUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	const waiters = 200
-	var q waitq.Queues[string]
+	var q queues
 	gate := q.Join("a") // holds all back until everybody stands in line
 	var all sync.WaitGroup
 	var served []int // no lock: it is the turn that protects it, as the race detector sees
 	for i := range waiters {
 		p := q.Join("a")
 		all.Go(func() {
-			defer p.Leave()
+			defer p.Leave(none)
 			if i%3 == 0 {
 				return // leaves before its turn
 			}
@@ -134,9 +141,110 @@ func TestOneAtATimeUnderConcurrency(t *testing.T) {
 			served = append(served, i)
 		})
 	}
-	gate.Leave()
+	gate.Leave(none)
 	all.Wait()
 	if len(served) != waiters-(waiters+2)/3 || !slices.IsSorted(served) {
 		t.Fatalf("served were %v", served)
+	}
+}
+
+func isTold(p *place) bool { return len(p.Told()) > 0 }
+
+func TestTheFirstIsToldNowOrWhenItComes(t *testing.T) {
+	t.Parallel()
+	var q queues
+	if q.Tell("a") {
+		t.Fatal("nobody was told")
+	}
+	places := join(&q, "a", 2)
+	if !q.Tell("a") || !q.Tell("a") || !isTold(places[0]) {
+		t.Fatal("the first was not told")
+	}
+	places[0].Leave(none) // without having looked
+	if !isTold(places[1]) {
+		t.Fatal("the second does not know what the first was told")
+	}
+	if !places[1].Leave(none) {
+		t.Fatal("nobody says that the word was not heard")
+	}
+	last := q.Join("a")
+	if isTold(last) || last.Leave(none) {
+		t.Fatal("an old word is in a new line")
+	}
+}
+
+func TestWhoLeavesWithTheLockHasHeard(t *testing.T) {
+	t.Parallel()
+	var q queues
+	p := q.Join("a")
+	q.Tell("a")
+	if p.Leave(time.Now().Add(time.Hour)) {
+		t.Fatal("the word would be passed on while the lock is held")
+	}
+}
+
+func TestTellAllTellsThoseThatMatch(t *testing.T) {
+	t.Parallel()
+	var q queues
+	a, b := q.Join("a"), q.Join("b")
+	q.TellAll(func(name string) bool { return name == "b" })
+	if isTold(a) || !isTold(b) {
+		t.Fatalf("told: %t, %t", isTold(a), isTold(b))
+	}
+}
+
+func TestAnOfferIsTakenOrWithdrawnOnce(t *testing.T) {
+	t.Parallel()
+	var q queues
+	if _, ok := q.Take("a"); ok {
+		t.Fatal("an offer of nobody")
+	}
+	p := q.Join("a")
+	p.Offer(7)
+	if v, ok := q.Take("a"); !ok || v != 7 {
+		t.Fatalf("took %d, %t", v, ok)
+	}
+	if _, ok := q.Take("a"); ok {
+		t.Fatal("taken twice")
+	}
+	if p.Withdraw() {
+		t.Fatal("withdrawn after it was taken")
+	}
+	p.Offer(8)
+	if !p.Withdraw() {
+		t.Fatal("it was not taken")
+	}
+	if _, ok := q.Take("a"); ok {
+		t.Fatal("taken after it was withdrawn")
+	}
+}
+
+func TestTheNextOneKnowsOfAHolderInTheProcessUntilThatFreesTheLock(t *testing.T) {
+	t.Parallel()
+	var q queues
+	held := time.Now().Add(time.Hour)
+	places := join(&q, "a", 2)
+	places[0].Leave(held)
+	if got, _ := places[1].Outlook(); !got.Equal(held) {
+		t.Fatalf("held up to %s, want %s", got, held)
+	}
+	if _, ok := q.Take("a"); ok {
+		t.Fatal("an offer of nobody")
+	}
+	if got := places[1].Offer(1); !got.IsZero() {
+		t.Fatalf("after the holder has freed it: held up to %s", got)
+	}
+}
+
+func TestALineThatIsKeptAwayIsToldSo(t *testing.T) {
+	t.Parallel()
+	var q queues
+	until := time.Now().Add(time.Minute)
+	q.KeepAway("a", until) // nobody there
+	places := join(&q, "a", 2)
+	places[0].Leave(until)
+	q.KeepAway("a", until)
+	if held, away := places[1].Outlook(); !held.IsZero() || !away.Equal(until) || !isTold(places[1]) {
+		t.Fatalf("held up to %s, away up to %s, told %t", held, away, isTold(places[1]))
 	}
 }

@@ -70,10 +70,10 @@ func (p *player) acquire() bool {
 	op := history.Op{Do: history.Acquire, Key: p.key.Name, Lease: int64(p.lease), Call: history.Now()}
 	var err error
 	switch n := p.rng.IntN(100); {
-	case n < 60:
+	case n < 45:
 		op.Via = "Acquire"
 		err = p.bounded(time.Second, p.lock.Acquire)
-	case n < 80:
+	case n < 85:
 		op.Via = "AcquireWait"
 		err = p.bounded(p.between(50*time.Millisecond, 400*time.Millisecond), p.lock.AcquireWait)
 	default:

@@ -34,23 +34,26 @@ var mutants = []mutant{
 	{"release without the owner check", []patch{
 		{"scripts/release.lua", releaseCheck, ""},
 	}, lateness},
+	{"hand-over without the owner check", []patch{
+		{"scripts/handover.lua", "if not again and owner ~= ARGV[1] then return {2, 0} end\n", ""},
+	}, lateness},
 	{"renewal extends another's key", []patch{
 		{"scripts/renew.lua", renewCheck, ""},
 	}, losses},
 	{"token read, not minted, on a second acquire", []patch{
-		{"scripts/acquire.lua", "return redis.pcall('INCR', KEYS[4])", "return tonumber(redis.call('GET', KEYS[4])) or redis.pcall('INCR', KEYS[4])"},
+		{"scripts/mint.lua", "return redis.pcall('INCR', counter)", "return tonumber(redis.call('GET', counter)) or redis.pcall('INCR', counter)"},
 	}, lateness},
 	{"token minted after the owner, by its release", []patch{
-		{"scripts/acquire.lua", "return redis.pcall('INCR', KEYS[4])", "return (tonumber(redis.call('GET', KEYS[4])) or 0) + 1"},
-		{"scripts/release.lua", "  redis.call('DEL', KEYS[1])\n", "  redis.call('DEL', KEYS[1])\n  redis.call('INCR', (string.gsub(KEYS[1], ':owner$', ':token')))\n"},
+		{"scripts/mint.lua", "return redis.pcall('INCR', counter)", "return (tonumber(redis.call('GET', counter)) or 0) + 1"},
+		{"scripts/release.lua", "redis.call('DEL', KEYS[1])\n", "redis.call('DEL', KEYS[1])\nredis.call('INCR', (string.gsub(KEYS[1], ':owner$', ':token')))\n"},
 	}, lateness},
 	{"late packet frees the next hold: the owner value is the instance's", []patch{
 		{"acquire.go", "\t_ \"embed\"\n", "\t_ \"embed\"\n\t\"fmt\"\n"},
 		{"acquire.go", "value := newValue()", "value := fmt.Sprintf(\"%s%p\", prefix(), rl)"},
-		{"scripts/acquire.lua", "elseif redis.call('EXISTS', KEYS[3]) == 1 then\n  return {4, 0}\nend", "end"},
+		{"scripts/acquire.lua", "elseif redis.call('EXISTS', KEYS[3]) == 1 then\n  return {4, 0}\n", ""},
 	}, lateness},
 	{"partial release frees the lock", []patch{
-		{"scripts/release.lua", "  redis.call('DEL', KEYS[2]) -- no count means one level\n", "  redis.call('DEL', KEYS[1], KEYS[2])\n"},
+		{"scripts/leave.lua", "  redis.call('DEL', KEYS[2]) -- no count means one level\n", "  redis.call('DEL', KEYS[1], KEYS[2])\n"},
 	}, lateness},
 	{"a loss that a renewal finds is not told", []patch{
 		{"renew.go", "if res.Reply.Code != script.Done {", "if res.Reply.Code != script.Done && res.Unanswered {"},
@@ -62,6 +65,6 @@ var mutants = []mutant{
 		{"hold.go", "expired := h.phase == held && lease.Left(h.until, now) <= 0", "expired := h.phase == held && lease.Left(h.until, now) <= -50*time.Millisecond"},
 	}, []string{nemesis.BlackHoleMove}},
 	{"the release only says that it freed the lock", []patch{
-		{"scripts/release.lua", "  redis.call('DEL', KEYS[1])\n", "  redis.call('PERSIST', KEYS[1])\n"},
+		{"scripts/release.lua", "redis.call('DEL', KEYS[1])\n", "redis.call('PERSIST', KEYS[1])\n"},
 	}, lateness},
 }

@@ -1,0 +1,124 @@
+package redislock
+
+import (
+	"context"
+	_ "embed"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-lynx/lynx-redis-lock/internal/script"
+)
+
+//go:embed scripts/handover.lua
+var handoverSource string
+
+//go:embed scripts/wake.lua
+var wakeSource string
+
+var (
+	handoverScript = script.New("handover", mintSource+tellSource+handoverSource)
+	wakeScript     = script.New("wake", tellSource+wakeSource)
+)
+
+// Bounds of the hand-overs in one process without a break, so that others get their
+// turn: processes that have announced themselves after the first two, whoever
+// merely polls after the third.
+const (
+	runLength = 32
+	runTime   = 50 * time.Millisecond
+	longRun   = time.Second
+	// keptAway is how long the process's waiters then leave the lock alone. A poller
+	// that tries every 100 ms, give or take half, comes by in that time with even odds;
+	// a longer break every second would show in the waits of everybody else.
+	keptAway = 60 * time.Millisecond
+)
+
+// run is a row of hand-overs without a break.
+type run struct {
+	length int
+	since  time.Time // the first of them
+}
+
+// offer is what a waiter leaves while it sleeps: a release may take the lock to it.
+type offer struct {
+	ctx     context.Context
+	lock    *RedisLock
+	queued  bool   // the channel may be in the room
+	channel string // of the process; "": it hears nothing
+	answer  chan attempt
+	decided atomic.Bool
+}
+
+// decide is true for the first: the release that begins the hold, or the waiter that leaves.
+func (o *offer) decide() bool { return o.decided.CompareAndSwap(false, true) }
+
+// decline has the waiter try for itself.
+func (o *offer) decline(queued bool) {
+	err := newError(ErrLockAcquireConflict, nil, "lock %q went to others", o.lock.key)
+	o.answer <- attempt{err: err, again: true, queued: queued}
+}
+
+// successor is the waiter of this process that gets the lock of a hold which is
+// about to be released, with the gate of its instance; nil: nobody does.
+func (m *manager) successor(h *hold) *offer {
+	line := m.line(h.lock.key)
+	if h.run != nil && time.Since(h.run.since) >= longRun {
+		waiters.KeepAway(line, time.Now().Add(keptAway))
+		return nil
+	}
+	o, ok := waiters.Take(line)
+	if !ok {
+		return nil
+	}
+	if m.admits() == nil && o.lock.tryEnter() {
+		if o.lock.settled() {
+			return o
+		}
+		o.lock.leave()
+	}
+	o.decline(false)
+	return nil
+}
+
+// handOver releases a hold by making a new one of the waiter's, in one step.
+func (rl *RedisLock) handOver(ctx context.Context, h *hold, o *offer) script.Result {
+	m, next, value, sent := h.manager, o.lock, newValue(), time.Now()
+	defer next.leave()
+	led := run{since: sent}
+	if h.run != nil {
+		led = run{length: h.run.length + 1, since: h.run.since}
+	}
+	res := m.runner.Run(ctx, rl.handOverCall(h, o, value, led))
+	switch {
+	case res.Err == nil && res.Reply.Code == script.Done && o.decide():
+		tried := next.start(o.ctx, m, value, sent, res)
+		if tried.err == nil {
+			tried.handed, tried.took = true, time.Since(sent)
+			next.current().run = &led
+		}
+		o.answer <- tried
+		return res
+	case res.Unanswered || (res.Err == nil && res.Reply.Code == script.Done):
+		m.clean(next, value, res.Unanswered, next.opts.Expiration)
+	}
+	o.decline(res.Err == nil && res.Reply.Code == script.Freed && res.Reply.N == 1)
+	return res
+}
+
+func (rl *RedisLock) handOverCall(h *hold, o *offer, value string, led run) script.Call {
+	keep, mode := o.lock.counterArgs()
+	how := ""
+	switch {
+	case led.length >= runLength || time.Since(led.since) >= runTime:
+		how = "yield"
+	case o.queued:
+		how = "queued"
+	}
+	return script.Call{
+		Script:  handoverScript,
+		Keys:    []string{rl.ownerKey(), rl.roomKey(), rl.countKey(), o.lock.markKey(value), o.lock.counterKey()},
+		Bare:    1,
+		Args:    []any{h.value, value, o.lock.leaseArg(), keep, mode, o.channel, how},
+		Timeout: rl.opts.ScriptCallTimeout,
+	}
+}

@@ -1,0 +1,179 @@
+package redislock
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-lynx/lynx-redis-lock/internal/inbox"
+	"github.com/go-lynx/lynx-redis-lock/internal/script"
+)
+
+const (
+	channelPrefix = "lynx:lock:wake:"      // and a value of this process
+	inboxPatience = 300 * time.Millisecond // of a waiter, for the subscription
+	inboxLinger   = time.Second            // after the last waiter
+	wakeWorth     = longestNap             // after it whoever waits looks by itself
+	wakeTimeout   = 500 * time.Millisecond // of the call that passes on
+)
+
+// inboxes are a manager's subscriptions: one a node, whatever the number of keys,
+// while somebody waits. Guarded by manager.mu.
+type inboxes struct {
+	byNode map[any]*mailbox
+	open   int  // with a goroutine
+	warned bool // that waiters poll
+}
+
+// mailbox is where the waiters for the keys of one node are told.
+type mailbox struct {
+	*inbox.Inbox
+	node   any
+	proven atomic.Bool // whoever is this user may tell us
+	deaf   atomic.Bool // it is no use: Redis refuses what telling takes
+
+	// Guarded by manager.mu.
+	users  int
+	linger *time.Timer
+}
+
+// node is the client of the node that has the key.
+func (m *manager) node(ctx context.Context, key string) (inbox.Subscriber, any, error) {
+	if cluster, ok := m.client.(script.Cluster); ok {
+		primary, err := cluster.MasterForKey(ctx, key)
+		return primary, primary, err
+	}
+	return m.client, m.id, nil
+}
+
+// listen is the mailbox for a key, with one user more. open: of one that exists only.
+// nil: there is none.
+func (m *manager) listen(ctx context.Context, key string, open bool) *mailbox {
+	client, node, err := m.node(ctx, key)
+	if err != nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	box := m.inboxes.byNode[node]
+	if box == nil {
+		if open || m.drains.Load() > 0 {
+			return nil
+		}
+		box = m.openInbox(client, node)
+	}
+	box.users++
+	return box
+}
+
+// openInbox subscribes. Under mu.
+func (m *manager) openInbox(client inbox.Subscriber, node any) *mailbox {
+	channel := channelPrefix + newValue()
+	box := &mailbox{node: node}
+	box.Inbox = inbox.Open(client, channel, inbox.Handlers{
+		Message: func(owner string) { m.heard(channel, owner) },
+		Missed:  func() { waiters.TellAll(func(line waitKey) bool { return line.client == m.id }) },
+		Ended:   m.inboxEnded,
+	})
+	if m.inboxes.byNode == nil {
+		m.inboxes.byNode = make(map[any]*mailbox)
+	}
+	m.inboxes.byNode[node] = box
+	m.inboxes.open++
+	process.enlistAnyway(m)
+	return box
+}
+
+func (m *manager) inboxEnded() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.inboxes.open--
+	m.settle()
+}
+
+// unlisten takes a user off; the subscription outlives the last one a little.
+func (m *manager) unlisten(box *mailbox) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	box.users--
+	switch {
+	case box.users > 0:
+	case m.drains.Load() > 0:
+		m.closeInbox(box)
+	case box.linger == nil:
+		box.linger = time.AfterFunc(inboxLinger, func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.closeInbox(box)
+		})
+	default:
+		box.linger.Reset(inboxLinger)
+	}
+}
+
+// closeInboxes closes those that nobody uses. Under mu.
+func (m *manager) closeInboxes() {
+	for _, box := range m.inboxes.byNode {
+		m.closeInbox(box)
+	}
+}
+
+// closeInbox closes one, unless somebody uses it. Under mu.
+func (m *manager) closeInbox(box *mailbox) {
+	if box.users > 0 {
+		return
+	}
+	if box.linger != nil {
+		box.linger.Stop()
+	}
+	if m.inboxes.byNode[box.node] == box {
+		delete(m.inboxes.byNode, box.node)
+	}
+	box.Close()
+}
+
+// heard is told that the lock with that owner key may be free.
+func (m *manager) heard(channel, owner string) {
+	key, ours := strings.CutPrefix(owner, tagPrefix)
+	key, whole := strings.CutSuffix(key, "}"+ownerSuffix)
+	if !ours || !whole { // a probe
+		return
+	}
+	if !waiters.Tell(m.line(key)) {
+		m.passOn(key, channel)
+	}
+}
+
+// passOn tells the next process what this one has no waiter for any more.
+func (m *manager) passOn(key, channel string) {
+	tag := HashTag(key)
+	m.later(&cleanup{
+		key: key, worth: wakeWorth,
+		call: script.Call{
+			Script: wakeScript, Keys: []string{tag + ownerSuffix, tag + roomSuffix}, Args: []any{channel}, Timeout: wakeTimeout,
+		},
+	})
+}
+
+// pollInstead warns once that waiters of this client are not told.
+func (m *manager) pollInstead(box *mailbox, why error) {
+	box.deaf.Store(true)
+	m.mu.Lock()
+	warn := !m.inboxes.warned
+	m.inboxes.warned = true
+	m.mu.Unlock()
+	if warn {
+		logWarn("redislock: waiters poll every %s, Redis does not let them be told (the README has the rules that a lock needs): %v", longestPoll, why)
+	}
+}
+
+// forget drops a mailbox whose client was closed, so that the next waiter opens another.
+func (m *manager) forget(box *mailbox) {
+	m.mu.Lock()
+	if m.inboxes.byNode[box.node] == box {
+		delete(m.inboxes.byNode, box.node)
+	}
+	m.mu.Unlock()
+	m.unlisten(box)
+}

@@ -1,0 +1,50 @@
+-- handover: the last release of a hold that gives the lock to a waiter of the same
+-- process, in one step. When it cannot, it frees the lock and tells the room.
+-- It stands behind mint.lua and tell.lua.
+--
+-- KEYS  1 owner   2 room   3 count   4 mark of the new value   5 counter of the new hold
+--       With the owner alone (a slot that is being moved) it only frees the lock.
+-- ARGV  1 old value   2 new value (fresh)   3 its lease, ms
+--       4 least TTL of the counter, ms; 0: a FenceKey   5 "clock": TokenClock; ""
+--       6 the process's channel, "": none
+--       7 "queued": the channel may be in the room; "yield": others go first, if there
+--         are any; ""
+-- Reply {1, token}  handed over, now or by an earlier send of this very request
+--       {2, 0}      another value, or no string at all, is in the owner key
+--       {3, 0}      no owner key
+--       {8, 0}      freed: the token could not be minted, or the new value was given up
+--       {8, 1}      freed for others, who waited; the channel is behind them in the room
+--       error       an ACL forbids to ask who owns it
+local owner = redis.pcall('GET', KEYS[1])
+if type(owner) == 'table' and string.sub(owner.err, 1, 9) ~= 'WRONGTYPE' then return owner end
+if not owner then return {3, 0} end
+local again = owner == ARGV[2]
+if not again and owner ~= ARGV[1] then return {2, 0} end
+if #KEYS == 1 then
+  redis.call('DEL', KEYS[1])
+  return {8, 0}
+end
+
+local room, me, queued = KEYS[2], ARGV[6], 0
+if ARGV[7] ~= '' and me ~= '' then redis.pcall('LREM', room, 0, me) end
+local function othersWait()
+  local n = redis.pcall('LLEN', room)
+  return type(n) == 'number' and n > 0
+end
+
+local token = again and redis.pcall('GET', KEYS[5]) or nil
+if type(token) ~= 'string' then token = nil end
+if not token and not again and ARGV[7] == 'yield' and othersWait() then
+  if me ~= '' and type(redis.pcall('RPUSH', room, me)) == 'number' then queued = 1 end
+  if redis.pcall('PTTL', room) < tonumber(ARGV[3]) then redis.pcall('PEXPIRE', room, ARGV[3]) end
+elseif not token and redis.call('EXISTS', KEYS[4]) == 0 then
+  token = mint(KEYS[5], ARGV[5], tonumber(ARGV[4]))
+end
+if type(token) ~= 'table' and token and not again then
+  redis.call('DEL', KEYS[3])
+  token = not redis.pcall('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]).err and token
+end
+if type(token) ~= 'table' and token then return {1, token} end
+redis.call('DEL', KEYS[1], KEYS[3])
+tell(room, KEYS[1])
+return {8, queued}

@@ -1,0 +1,208 @@
+package redislock_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lynx/lynx-redis-lock/internal/redistest"
+)
+
+const waiterKeys = "owner count mark counter room"
+
+// acquire by a waiter: value, lease, TTL of the counter, clock, channel, how.
+var acquireWaitCases = []scriptCase{
+	{
+		name: "a waiter takes a free lock and stays out of the room", keys: waiterKeys, before: "counter 5 100s",
+		call: "me 30000 200000 '' [a] ''", reply: "1 6", after: "owner me 30s, counter 6 200s", again: "1 6",
+	},
+	{
+		name: "a waiter that hears nothing is refused and writes nothing", keys: waiterKeys, before: "owner other 60s",
+		call: "me 30000 200000 '' '' ''", reply: "2 ~60s", after: same,
+	},
+	{
+		name: "a refused waiter is in the room once, as long as the owner", keys: waiterKeys, before: "owner other 60s",
+		call: "me 30000 200000 '' [a] ''", reply: "6 ~60s", after: "owner other 60s, room [a] 60s", again: "6 ~60s",
+	},
+	{
+		name: "a refused waiter goes behind the others", keys: waiterKeys, before: "owner other 60s, room [x];[y] 30s",
+		call: "me 30000 200000 '' [a] ''", reply: "6 ~60s", after: "owner other 60s, room [x];[y];[a] 60s", again: "6 ~60s",
+	},
+	{
+		name: "one that was told before stays in front", keys: waiterKeys, before: "owner other 30s, room [x] 60s",
+		call: "me 30000 200000 '' [a] front", reply: "6 ~30s", after: "owner other 30s, room [a];[x] 60s", again: "6 ~30s",
+	},
+	{
+		name: "beside an owner without a TTL the room lives for 2 s", keys: waiterKeys, before: "owner other -",
+		call: "me 30000 200000 '' [a] ''", reply: "6 -1", after: "owner other -, room [a] 2s", again: "6 -1",
+	},
+	{
+		name: "a probe that may publish is announced", keys: waiterKeys, before: "owner other 60s",
+		call: "me 30000 200000 '' [a] probe", reply: "6 ~60s", after: "owner other 60s, room [a] 60s", again: "6 ~60s",
+	},
+	{
+		name: "a room of another type costs the announcement only", keys: waiterKeys, before: "owner other 60s, room text 30s",
+		call: "me 30000 200000 '' [a] ''", reply: "2 ~60s", after: same,
+	},
+	{
+		name: "a free lock that was kept too long ago is taken", keys: waiterKeys, before: "room !1[x];[y] 30s",
+		call: "me 30000 200000 '' [a] ''", reply: "1 1", after: "owner me 30s, counter 1 200s, room [y] 30s", again: "1 1",
+	},
+	{
+		name: "a free lock that is kept far ahead, by a clock that went back, is taken", keys: waiterKeys, before: "room !99999999999999[x] 30s",
+		call: "me 30000 200000 '' [a] ''", reply: "1 1", after: "owner me 30s, counter 1 200s", again: "1 1",
+	},
+	{
+		name: "whoever does not wait takes no notice of the room", keys: "owner count mark counter", before: "room [x] 30s",
+		call: "me 30000 200000 ''", reply: "1 1", after: "owner me 30s, counter 1 200s, room [x] 30s", again: "1 1",
+	},
+}
+
+// handover: old value, new value, lease, TTL of the counter, clock, channel, how.
+var handoverCases = []scriptCase{
+	{
+		name: "the lock goes to the new value with a new token", before: "owner old 5s, counter 5 100s",
+		call: "old me 30000 200000 '' [a] ''", reply: "1 6", after: "owner me 30s, counter 6 200s", again: "1 6",
+	},
+	{
+		name: "a stale count is deleted", before: "owner old 5s, count 3 5s, counter 5 100s",
+		call: "old me 30000 200000 '' [a] ''", reply: "1 6", after: "owner me 30s, counter 6 200s", again: "1 6",
+	},
+	{
+		name: "the announcement is taken back", before: "owner old 5s, counter 5 100s, room [x];[a] 30s",
+		call: "old me 30000 200000 '' [a] queued", reply: "1 6", after: "owner me 30s, counter 6 200s, room [x] 30s", again: "1 6",
+	},
+	{
+		name: "nobody else waits, so nobody goes first", before: "owner old 5s, counter 5 100s, room [a] 30s",
+		call: "old me 30000 200000 '' [a] yield", reply: "1 6", after: "owner me 30s, counter 6 200s", again: "1 6",
+	},
+	{
+		name: "others go first, and those that cannot be told are dropped", before: "owner old 5s, counter 5 100s, room [x] 10s",
+		call: "old me 30000 200000 '' [a] yield", reply: "8 1", after: "counter 5 100s", again: "3 0",
+	},
+	{
+		name: "another owner is untouched", before: "owner other 5s, count 2 5s, room [x] 30s",
+		call: "old me 30000 200000 '' [a] ''", reply: "2 0", after: same, again: "2 0",
+	},
+	{
+		name: "an absent owner gets nobody the lock", before: "counter 5 100s, room [x] 30s",
+		call: "old me 30000 200000 '' [a] ''", reply: "3 0", after: same, again: "3 0",
+	},
+	{
+		name: "a value that was given up gets nothing, the lock is freed", before: "owner old 5s, counter 5 100s, mark 1 60s",
+		call: "old me 30000 200000 '' [a] ''", reply: "8 0", after: "counter 5 100s, mark 1 60s", again: "3 0",
+	},
+	{
+		name: "a counter that is no number frees the lock", before: "owner old 5s, counter abc 100s",
+		call: "old me 30000 200000 '' [a] ''", reply: "8 0", after: "counter abc 100s", again: "3 0",
+	},
+	{
+		name: "a counter that was lost since is minted anew", before: "owner me 30s",
+		call: "old me 30000 200000 '' [a] ''", reply: "1 1", after: "owner me 30s, counter 1 200s", again: "1 1",
+	},
+	{
+		name: "with the owner key alone the lock is freed", keys: "owner", before: "owner old 5s, counter 5 100s, count 2 5s",
+		call: "old me 30000 200000 '' [a] ''", reply: "8 0", after: "counter 5 100s, count 2 5s", again: "3 0",
+	},
+	{
+		name: "an owner key that holds no string is untouched", before: "owner [old] 5s",
+		call: "old me 30000 200000 '' [a] ''", reply: "2 0", after: same,
+	},
+}
+
+var handoverFullCases = []scriptCase{
+	{
+		name: "the lock is freed when nothing can be written", before: "owner old 5s, counter 5 100s, count 2 5s",
+		call: "old me 30000 200000 '' [a] ''", reply: "8 0", after: "counter 5 100s", again: "3 0",
+	},
+}
+
+// wake: channel of the process that was told.
+var wakeCases = []scriptCase{
+	{name: "beside an owner nobody is told", before: "owner other 5s, room [x] 30s", call: "[a]", reply: "1 0", after: same, again: "1 0"},
+	{name: "what was kept for it is given up", before: "owner other 5s, room !5[a];[x] 30s", call: "[a]", reply: "1 0", after: "owner other 5s, room [x] 30s", again: "1 0"},
+	{name: "what is kept for another stays", before: "owner other 5s, room !5[x] 30s", call: "[a]", reply: "1 0", after: same, again: "1 0"},
+	{name: "those that cannot be told are dropped", before: "room [x];[y] 30s", call: "[a]", reply: "1 0", after: "", again: "1 0"},
+}
+
+// TestTelling: of the processes in the room the first that hears is told, and the lock
+// kept for it.
+func TestTelling(t *testing.T) {
+	t.Parallel()
+	c := redistest.Start(t).Client(t)
+	for _, freeing := range []struct{ script, keys, args string }{
+		{"release", "owner room", "old 0"},
+		{"unlock", "owner count room", "old 1"},
+		{"wake", "owner room", "nobody"},
+		{"handover", "owner room count mark counter", "old me 30000 200000 '' [a] yield"},
+	} {
+		t.Run(freeing.script, func(t *testing.T) {
+			s, lock := &scriptServer{client: c}, "telling-"+freeing.script
+			hears := c.Subscribe(t.Context(), lock)
+			t.Cleanup(func() { _ = hears.Close() })
+			if _, err := hears.Receive(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			state := "owner old 30s, room [dead];%s;[last] 30s"
+			if freeing.script == "wake" {
+				state = "room [dead];%s;[last] 30s"
+			}
+			s.prepare(t, parseState(t, lock, fmt.Sprintf(state, lock)))
+			from := s.now(t)
+			s.eval(t, lock, freeing.script, freeing.keys, freeing.args)
+			told, err := hears.ReceiveTimeout(t.Context(), 5*time.Second)
+			message, ok := told.(*redis.Message)
+			if !ok || message.Payload != keyOf(lock, "owner") {
+				t.Fatalf("told %v (%v), want the owner key", told, err)
+			}
+			s.wantKept(t, lock, from)
+		})
+	}
+}
+
+// wantKept: the lock is kept for the channel lock up to 50 ms from then on, for
+// everybody who waits but that process.
+func (s *scriptServer) wantKept(t *testing.T, lock string, from int64) {
+	t.Helper()
+	room := s.client.LRange(t.Context(), keyOf(lock, "room"), 0, -1).Val()
+	var ends int64
+	if len(room) == 0 || !strings.HasSuffix(room[0], lock) {
+		t.Fatalf("the room is %q, want the lock kept for %q", room, lock)
+	}
+	_, _ = fmt.Sscanf(room[0], "!%d", &ends)
+	if past := ends - from/1000; past < 50 || past > 5000 {
+		t.Fatalf("the lock is kept until %d ms from now", past)
+	}
+	// The clock does not stand still for the test: kept for a second from now instead.
+	kept := fmt.Sprintf("!%d%s", s.now(t)/1000+50, lock)
+	if err := s.client.LSet(t.Context(), keyOf(lock, "room"), 0, kept).Err(); err != nil {
+		t.Fatal(err)
+	}
+	other := s.eval(t, lock, "acquire", waiterKeys, "other 30000 200000 '' [z] ''")
+	if code := other[0].(int64); code != 6 || other[1].(int64) > 50 {
+		t.Fatalf("another waiter is answered %v, want {6, at most 50}", other)
+	}
+	if mine := s.eval(t, lock, "acquire", waiterKeys, "mine 30000 200000 '' "+lock+" front"); mine[0].(int64) != 1 {
+		t.Fatalf("the one that was told is answered %v", mine)
+	}
+}
+
+func (s *scriptServer) eval(t *testing.T, lock, script, keys, call string) []any {
+	t.Helper()
+	var names []string
+	for _, name := range strings.Fields(keys) {
+		names = append(names, keyOf(lock, name))
+	}
+	var args []any
+	for _, arg := range strings.Fields(call) {
+		args = append(args, strings.Trim(arg, "'"))
+	}
+	got, err := s.client.Eval(t.Context(), luaSource(t, script), names, args...).Slice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}

@@ -1,0 +1,290 @@
+package redislock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-lynx/lynx-redis-lock/internal/waitq"
+)
+
+// waitKey names a line of waiters: those of this process for one key of one client.
+type waitKey struct {
+	client any
+	key    string
+}
+
+func (m *manager) line(key string) waitKey { return waitKey{m.id, key} }
+
+var waiters waitq.Queues[waitKey, *offer]
+
+// waiter is one call that waits, in its place of the process's line for the key.
+type waiter struct {
+	lock    *RedisLock
+	manager *manager
+	place   *waitq.Place[waitKey, *offer]
+	box     *mailbox      // where it is told; nil: nowhere yet
+	queued  bool          // its channel is in the room, as far as it knows
+	told    bool          // that the lock may be free, and Redis has not been asked since
+	woken   bool          // its last try followed a word
+	refused error         // by the last holder that it saw; nil: none yet
+	rest    time.Duration // to sleep before the next try
+	stopped bool          // by a Shutdown, after which nothing is sent any more
+}
+
+// wait takes its place in the line and tries when its turn has come. What it waits
+// for never keeps another goroutine of this instance out.
+func (rl *RedisLock) wait(ctx context.Context) error {
+	if h := rl.current(); h != nil && (h.trusted() || h.untoldLoss()) {
+		if tried := rl.try(ctx, nil); !tried.again {
+			return tried.err
+		}
+	}
+	m, err := rl.source.manager()
+	if err != nil {
+		return err
+	}
+	w := &waiter{lock: rl, manager: m, place: waiters.Join(m.line(rl.key)), box: m.listen(ctx, rl.key, true)}
+	recordWaiting(1)
+	defer w.leave()
+	return w.wait(ctx)
+}
+
+func (w *waiter) wait(ctx context.Context) error {
+	for generation := process.drained.Load(); ; {
+		begun := w.lock.nextHold()
+		first, err := w.turn(ctx, begun)
+		if err != nil {
+			return err
+		}
+		if generation != process.drained.Load() { // also when that Shutdown is over
+			w.stopped = true
+			return stopping()
+		}
+		nap, local := w.rest, false
+		if w.rest = 0; first && nap == 0 {
+			nap, local = w.outlook()
+		}
+		if nap == 0 {
+			tried := w.try(ctx)
+			if over, err := w.over(ctx, tried); over {
+				return err
+			}
+			if first && w.tuneIn(ctx, tried) {
+				continue // once more, now that it is told
+			}
+			nap = w.nap(tried)
+		}
+		if !first {
+			pause(ctx, nap, begun)
+		} else if answer := w.sleep(ctx, nap, local, begun); answer != nil {
+			if over, err := w.over(ctx, *answer); over {
+				return err
+			}
+		}
+	}
+}
+
+// turn waits until it is the first of the line. It is false, without waiting, when
+// the instance holds the lock by now: the try is a reentry.
+func (w *waiter) turn(ctx context.Context, begun <-chan struct{}) (first bool, err error) {
+	if w.lock.Err() == nil {
+		return false, nil
+	}
+	select {
+	case <-w.place.Turn():
+		first = true
+	case <-begun:
+	case <-ctx.Done():
+	}
+	if ended(ctx) != nil {
+		err = endedBy(ctx, w.lock.key, w.refused)
+	}
+	return first, err
+}
+
+// outlook is for how long it need not try, because this process leaves the lock to
+// others, or (local) because one of its own holds it and will hand it over.
+func (w *waiter) outlook() (nap time.Duration, local bool) {
+	held, away := w.place.Outlook()
+	now := time.Now()
+	switch {
+	case away.After(now):
+		return away.Sub(now), false
+	case w.refused == nil && held.After(now) && w.lock.settled() && w.manager.admits() == nil:
+		return min(held.Sub(now), longestNap), true
+	}
+	return 0, false
+}
+
+func (w *waiter) try(ctx context.Context) attempt {
+	said := &ask{channel: w.channel(ctx)}
+	switch {
+	case said.channel == "":
+	case w.told:
+		said.how = askFront
+	case !w.box.proven.Load():
+		said.how = askProbe
+	}
+	w.woken = w.told
+	tried := w.lock.try(ctx, said)
+	if tried.err == nil || tried.sure {
+		w.told = false
+	}
+	w.queued = tried.queued
+	switch {
+	case tried.queued:
+		w.box.proven.Store(true)
+	case tried.sure && said.channel != "" && IsLockError(tried.err, ErrCodeLockAcquireConflict):
+		w.manager.pollInstead(w.box, errors.New("publishing, or a command on lists, is refused"))
+	}
+	return tried
+}
+
+// channel is where it would hear of a release; "": nowhere.
+func (w *waiter) channel(ctx context.Context) string {
+	if w.box != nil && w.manager.cluster { // the key may have another node by now
+		if _, node, err := w.manager.node(ctx, w.lock.key); err == nil && node != w.box.node {
+			w.manager.unlisten(w.box)
+			w.box = w.manager.listen(ctx, w.lock.key, false)
+		}
+	}
+	if w.box == nil || w.box.deaf.Load() {
+		return ""
+	}
+	if ready, _ := w.box.Ready(ctx, 0); !ready {
+		return ""
+	}
+	return w.box.Channel()
+}
+
+// tuneIn subscribes after the first refusal. It is true when that is worth a try:
+// the lock may have been freed before anybody could tell.
+func (w *waiter) tuneIn(ctx context.Context, tried attempt) bool {
+	if tried.queued || !tried.sure || (w.box != nil && w.box.deaf.Load()) {
+		return false
+	}
+	if w.box == nil {
+		w.box = w.manager.listen(ctx, w.lock.key, false)
+	}
+	if w.box == nil {
+		return false
+	}
+	ready, refused := w.box.Ready(ctx, inboxPatience)
+	if isClosed(refused) { // its node left the Cluster
+		w.manager.forget(w.box)
+		w.box = nil
+	} else if refused != nil {
+		w.manager.pollInstead(w.box, refused)
+	}
+	return ready && !w.box.deaf.Load()
+}
+
+// over is what ends the wait.
+func (w *waiter) over(ctx context.Context, tried attempt) (bool, error) {
+	if IsLockError(tried.err, ErrCodeLockAcquireConflict) {
+		w.refused = tried.err
+	}
+	switch {
+	case tried.err == nil:
+		w.served(tried)
+		return true, nil
+	case ended(ctx) != nil:
+		return true, endedBy(ctx, w.lock.key, cmp.Or(w.refused, tried.err))
+	case !tried.again:
+		return true, tried.err
+	}
+	return false, nil
+}
+
+// served counts how it came by the lock; a free one that nobody had is no hand-over.
+func (w *waiter) served(tried attempt) {
+	switch {
+	case tried.handed:
+		recordHandOver(handedLocal)
+	case w.woken:
+		recordHandOver(handedWoken)
+	case w.refused != nil:
+		recordHandOver(handedFallback)
+	}
+}
+
+// nap is how long to sleep after a refusal, unless it is told: up to the end of the
+// holder's lease, so that a holder that has died blocks nobody.
+func (w *waiter) nap(tried attempt) time.Duration {
+	switch {
+	case !tried.queued:
+		return poll(tried.left)
+	case tried.left < 0:
+		return noTTLNap
+	}
+	longest := longestNap * time.Duration(1+waiters.Len()/napLines)
+	return min(tried.left, longest) + rand.N(napJitter)
+}
+
+// sleep ends after the nap, when it is told, or when a hold of the instance begins.
+// Meanwhile a release in this process may hand the lock over: then there is an
+// answer. local: the nap relies on such a release.
+func (w *waiter) sleep(ctx context.Context, nap time.Duration, local bool, begun <-chan struct{}) *attempt {
+	o := &offer{ctx: ctx, lock: w.lock, queued: w.queued, channel: w.channel(ctx), answer: make(chan attempt, 1)}
+	if held := w.place.Offer(o); !local || !held.IsZero() {
+		t := time.NewTimer(nap)
+		defer t.Stop()
+		select {
+		case answer := <-o.answer:
+			return w.take(answer)
+		case <-w.place.Told():
+			w.told = true
+		case <-begun:
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+	if w.place.Withdraw() {
+		return nil
+	}
+	select {
+	case answer := <-o.answer:
+		return w.take(answer)
+	case <-ctx.Done():
+	}
+	if o.decide() {
+		return nil // whoever has the offer cleans up
+	}
+	return w.take(<-o.answer)
+}
+
+// take looks at the answer of a release that had the offer.
+func (w *waiter) take(answer attempt) *attempt {
+	w.queued = answer.queued
+	if answer.err == nil {
+		w.lock.report(answer)
+	} else if answer.queued && !w.told { // others go first
+		w.rest = longestNap
+	}
+	return &answer
+}
+
+// leave gives the place up. What it was told and did not follow is for the next one,
+// in this process or another.
+func (w *waiter) leave() {
+	var held time.Time
+	if w.lock.Err() == nil {
+		held = w.lock.GetExpiresAt()
+	} else if w.told {
+		waiters.Tell(w.manager.line(w.lock.key))
+	}
+	if unheard := w.place.Leave(held); unheard && !w.stopped && w.manager.admits() == nil {
+		channel := ""
+		if w.box != nil {
+			channel = w.box.Channel()
+		}
+		w.manager.passOn(w.lock.key, channel)
+	}
+	if w.box != nil {
+		w.manager.unlisten(w.box)
+	}
+	recordWaiting(-1)
+}
