@@ -36,7 +36,7 @@ var mutants = []mutant{
 	}, lateness},
 	{"hand-over without the owner check", []patch{
 		{"scripts/handover.lua", "if not again and owner ~= ARGV[1] then return {2, 0} end\n", ""},
-	}, lateness},
+	}, losses},
 	{"renewal extends another's key", []patch{
 		{"scripts/renew.lua", renewCheck, ""},
 	}, losses},
