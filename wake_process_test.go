@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -126,18 +125,7 @@ func TestAPollerOfThePublishedVersionGetsItsTurn(t *testing.T) {
 	p := &party{}
 	ctx, stop := context.WithCancel(t.Context())
 	var over sync.WaitGroup
-	var turns atomic.Int64
-	for range 8 {
-		lock := lockOf(t, provider, r.key)
-		over.Go(func() {
-			for ctx.Err() == nil {
-				if err := p.turn(ctx, lock, time.Millisecond); err != nil && ctx.Err() == nil {
-					t.Error(err)
-				}
-				turns.Add(1)
-			}
-		})
-	}
+	turns := p.keepBusy(ctx, t, &over, func() *redislock.RedisLock { return lockOf(t, provider, r.key) }, 8, time.Millisecond)
 	for range 3 {
 		before := turns.Load()
 		eventually(t, "they are at it", func() bool { return turns.Load() > before+100 })

@@ -50,6 +50,24 @@ func (p *party) check(t *testing.T) {
 	equal(t, "overlaps", p.overlaps.Load(), 0)
 }
 
+// keepBusy has n workers of a process take turns until ctx ends; it counts them.
+func (p *party) keepBusy(ctx context.Context, t *testing.T, over *sync.WaitGroup, lock func() *redislock.RedisLock, n int, holds time.Duration) *atomic.Int64 {
+	t.Helper()
+	turns := new(atomic.Int64)
+	for range n {
+		mine := lock()
+		over.Go(func() {
+			for ctx.Err() == nil {
+				if err := p.turn(ctx, mine, holds); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+				turns.Add(1)
+			}
+		})
+	}
+	return turns
+}
+
 // subscribers are the connections that have subscribed to something.
 func subscribers(t *testing.T, c *redis.Client) int {
 	t.Helper()
@@ -225,18 +243,7 @@ func TestLocalHandOversGiveWayToAnotherProcess(t *testing.T) {
 	busy := redislock.NewProvider(server.Client(t))
 	ctx, stop := context.WithCancel(t.Context())
 	var over sync.WaitGroup
-	var turns atomic.Int64
-	for range 8 {
-		lock := lockOf(t, busy, key)
-		over.Go(func() {
-			for ctx.Err() == nil {
-				if err := p.turn(ctx, lock, 0); err != nil && ctx.Err() == nil {
-					t.Error(err)
-				}
-				turns.Add(1)
-			}
-		})
-	}
+	turns := p.keepBusy(ctx, t, &over, func() *redislock.RedisLock { return lockOf(t, busy, key) }, 8, 0)
 	other := lockOf(t, redislock.NewProvider(server.Client(t)), key)
 	eventually(t, "the others are at it", func() bool { return turns.Load() > 100 })
 	for range 20 {
