@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"context"
+	"math/rand/v2"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lynx/lynx-redis-lock/internal/lease"
 	"github.com/go-lynx/lynx-redis-lock/internal/script"
 	"github.com/go-lynx/lynx-redis-lock/internal/timeheap"
 )
@@ -36,9 +36,10 @@ type manager struct {
 	holds    map[string]*hold // by owner value
 	active   int              // of them under renewal
 	waking   timeheap.Heap[*hold]
-	ready    timeheap.Heap[*hold] // renewals that are due, the most urgent first
+	ready    readyQueue
 	workers  int
-	limit    int // the largest WorkerPoolSize asked for
+	hired    time.Time // when the last worker was, of those beyond the first
+	limit    int       // the largest WorkerPoolSize asked for; 0: none yet
 	cleanups cleanups
 	inboxes  inboxes
 	timer    *time.Timer
@@ -52,9 +53,13 @@ type manager struct {
 type renewal struct {
 	on       bool
 	inFlight bool
+	alone    bool    // a batch could not settle it
+	jitter   float32 // how much earlier than it must the next one comes, see lease.Spread
 	opts     *LockOptions
+	lane     *lane     // of the queue, while it is in there
 	failures int       // tries in a row without an answer
 	earliest time.Time // not before: the gap between two sends, or the backoff
+	due      time.Time // when it should go out; while it is queued or in flight
 	touched  time.Time // when the counter's TTL was last set
 }
 
@@ -62,7 +67,7 @@ func newManager(client redis.UniversalClient) *manager {
 	_, cluster := client.(script.Cluster)
 	m := &manager{
 		client: client, runner: script.NewRunner(client), cluster: cluster, id: client,
-		holds: make(map[string]*hold), limit: defaultPoolSize,
+		holds: make(map[string]*hold),
 	}
 	if !reflect.TypeOf(client).Comparable() { // a wrapper that is no pointer
 		m.id = m
@@ -132,6 +137,7 @@ func (m *manager) renew(h *hold, opts *LockOptions) {
 func (m *manager) turnOn(h *hold, opts *LockOptions) {
 	h.renewal.on = true
 	h.renewal.opts = opts
+	h.renewal.jitter = rand.Float32() // taken together, but not due together
 	m.limit = max(m.limit, opts.WorkerPoolSize)
 	m.active++
 	recordActive(1)
@@ -174,123 +180,6 @@ func (m *manager) reschedule(h *hold) {
 	defer m.mu.Unlock()
 	if m.holds[h.value] == h {
 		m.schedule(h)
-	}
-}
-
-// schedule sets when a hold is looked at next: when its renewal is due, and while
-// that is waiting or in flight, or there is none, when its lease ends. Under mu.
-func (m *manager) schedule(h *hold) {
-	h.mu.Lock()
-	until, ttl := h.until, h.believed(h.lease)
-	h.mu.Unlock()
-	at := until
-	if r := &h.renewal; r.on && !r.inFlight && !h.ready.Queued() {
-		due := r.earliest // the backoff
-		if r.failures == 0 {
-			cfg := r.opts
-			due = lease.Later(due, lease.Due(until, ttl, cfg.RenewalThreshold, h.renewalCall(cfg)))
-		}
-		at = lease.Earlier(at, due)
-	}
-	m.waking.Set(&h.wake, at)
-	if h.ready.Queued() {
-		m.ready.Set(&h.ready, until)
-	}
-	m.arm()
-}
-
-// renewalCall bounds one try of an automatic renewal; the lease's end does, too.
-func (h *hold) renewalCall(opts *LockOptions) time.Duration {
-	if opts.RenewalConfig.CallTimeout > 0 {
-		return opts.RenewalConfig.CallTimeout
-	}
-	return DefaultRenewalConfig.CallTimeout // only to be early enough
-}
-
-// arm sets the timer to what comes first. Under mu.
-func (m *manager) arm() {
-	next := m.cleanups.next()
-	if first := m.waking.Min(); first != nil && (next.IsZero() || first.At().Before(next)) {
-		next = first.At()
-	}
-	if next.IsZero() || (!m.armed.IsZero() && !next.Before(m.armed)) {
-		return // the timer may come early and then finds nothing to do
-	}
-	m.armed = next
-	m.timer.Reset(time.Until(next))
-}
-
-// tick does what is due. It runs in the timer's goroutine.
-func (m *manager) tick() {
-	now := time.Now()
-	var over []*hold
-	m.mu.Lock()
-	m.armed = time.Time{}
-	for first := m.waking.Min(); first != nil && !first.At().After(now); first = m.waking.Min() {
-		h := first.Value
-		if lease.Left(h.expiry(), now) <= 0 {
-			m.waking.Remove(first)
-			over = append(over, h)
-			continue
-		}
-		m.enqueue(h)
-		m.schedule(h)
-	}
-	m.startCleaners(now)
-	m.arm()
-	m.mu.Unlock()
-	for _, h := range over {
-		_ = h.check(now) // ends it and tells, outside of mu
-	}
-}
-
-// enqueue hands a renewal that is due to a worker. Under mu.
-func (m *manager) enqueue(h *hold) {
-	if !h.renewal.on || h.renewal.inFlight || h.ready.Queued() {
-		return
-	}
-	m.ready.Set(&h.ready, h.expiry())
-	if m.workers >= m.limit {
-		recordSkipped()
-		return
-	}
-	m.workers++
-	go m.work() // ends when nothing is ready; a drain cancels its call
-}
-
-// workContext is the context of the workers' calls, a new one after a drain. Under mu.
-func (m *manager) workContext() context.Context {
-	if m.ctx.Err() != nil {
-		m.ctx, m.cancel = context.WithCancel(context.Background())
-	}
-	return m.ctx
-}
-
-func (m *manager) work() {
-	for {
-		m.mu.Lock()
-		first := m.ready.Min()
-		if first == nil {
-			m.workers--
-			m.settle()
-			m.mu.Unlock()
-			return
-		}
-		h := first.Value
-		m.ready.Remove(first)
-		h.renewal.inFlight = true
-		ctx, opts, failures := m.workContext(), h.renewal.opts, h.renewal.failures
-		m.mu.Unlock()
-
-		try := h.autoRenew(ctx, opts, failures)
-
-		m.mu.Lock()
-		h.renewal.inFlight = false
-		h.renewal.failures, h.renewal.earliest = try.failures, try.earliest
-		if m.holds[h.value] == h {
-			m.schedule(h)
-		}
-		m.mu.Unlock()
 	}
 }
 

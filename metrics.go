@@ -60,6 +60,12 @@ var (
 		Namespace: namespace, Subsystem: subsystem, Name: "skipped_renewals_total",
 		Help: "Renewals that had to wait because every worker was busy.",
 	})
+	renewLateness = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "renew_lateness_seconds",
+		Help: "How far behind its due time an automatic renewal went out.",
+		// 1 ms to 16 s: from a round trip to more than any lease should bear.
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+	})
 	activeLocks = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "active_locks",
 		Help: "Locks held and renewed by this process.",
@@ -90,7 +96,7 @@ func init() {
 
 // stats are the numbers of GetStats that no collector can be asked for cheaply.
 var stats struct {
-	active, renewals, renewalErrors, skipped, latency, latencyCount atomic.Int64
+	active, renewals, renewalErrors, skipped, latency, latencyCount, lateness, latenessCount atomic.Int64
 }
 
 // InitMetrics registers the collectors; nil: on the default registerer. It may be
@@ -101,7 +107,8 @@ func InitMetrics(reg prometheus.Registerer) {
 		reg = prometheus.DefaultRegisterer
 	}
 	for _, c := range []prometheus.Collector{
-		acquireTotal, unlockTotal, renewTotal, lostTotal, skippedTotal, activeLocks, waiting, handOverTotal, scriptLatency, waitDuration,
+		acquireTotal, unlockTotal, renewTotal, lostTotal, skippedTotal, renewLateness, activeLocks, waiting, handOverTotal,
+		scriptLatency, waitDuration,
 	} {
 		err := reg.Register(c)
 		var already prometheus.AlreadyRegisteredError
@@ -116,21 +123,25 @@ func InitMetrics(reg prometheus.Registerer) {
 
 // GetStats returns the process's numbers: total_locks and active_locks (holds
 // under renewal), renewal_count, renewal_errors, skipped_renewals,
-// renew_latency_ns (a sum, over renew_latency_count renewals), and of the
+// renew_latency_ns (a sum, over renew_latency_count renewals), renew_lateness_ns
+// (a sum, over the renew_lateness_count automatic renewals that went out, of how far
+// behind their due time they did), and of the
 // renewal workers worker_queue_len (renewals waiting) and worker_queue_cap
 // (renewals that may be in flight for one client).
 func GetStats() map[string]int64 {
 	waiting, limit := process.load()
 	return map[string]int64{
-		"total_locks":         stats.active.Load(),
-		"active_locks":        stats.active.Load(),
-		"renewal_count":       stats.renewals.Load(),
-		"renewal_errors":      stats.renewalErrors.Load(),
-		"skipped_renewals":    stats.skipped.Load(),
-		"renew_latency_ns":    stats.latency.Load(),
-		"renew_latency_count": stats.latencyCount.Load(),
-		"worker_queue_len":    int64(waiting),
-		"worker_queue_cap":    int64(limit),
+		"total_locks":          stats.active.Load(),
+		"active_locks":         stats.active.Load(),
+		"renewal_count":        stats.renewals.Load(),
+		"renewal_errors":       stats.renewalErrors.Load(),
+		"skipped_renewals":     stats.skipped.Load(),
+		"renew_latency_ns":     stats.latency.Load(),
+		"renew_latency_count":  stats.latencyCount.Load(),
+		"renew_lateness_ns":    stats.lateness.Load(),
+		"renew_lateness_count": stats.latenessCount.Load(),
+		"worker_queue_len":     int64(waiting),
+		"worker_queue_cap":     int64(limit),
 	}
 }
 
@@ -197,10 +208,17 @@ func recordWaiting(delta int) { waiting.Add(float64(delta)) }
 // recordHandOver counts a lock that came to a waiter.
 func recordHandOver(kind string) { handOverTotal.WithLabelValues(kind).Inc() }
 
-// recordSkipped counts a renewal that has to wait for a worker.
-func recordSkipped() {
-	skippedTotal.Inc()
-	stats.skipped.Add(1)
+// recordSkipped counts renewals that have to wait for a worker.
+func recordSkipped(n int) {
+	skippedTotal.Add(float64(n))
+	stats.skipped.Add(int64(n))
+}
+
+// recordLateness counts a renewal that goes out.
+func recordLateness(late time.Duration) {
+	renewLateness.Observe(late.Seconds())
+	stats.lateness.Add(int64(late))
+	stats.latenessCount.Add(1)
 }
 
 // recordActive counts holds under renewal.

@@ -24,6 +24,7 @@ var families = map[string]dto.MetricType{
 	"lynx_redis_lock_renew_total":            dto.MetricType_COUNTER,
 	"lynx_redis_lock_lost_total":             dto.MetricType_COUNTER,
 	"lynx_redis_lock_skipped_renewals_total": dto.MetricType_COUNTER,
+	"lynx_redis_lock_renew_lateness_seconds": dto.MetricType_HISTOGRAM,
 	"lynx_redis_lock_active_locks":           dto.MetricType_GAUGE,
 	"lynx_redis_lock_waiters":                dto.MetricType_GAUGE,
 	"lynx_redis_lock_hand_overs_total":       dto.MetricType_COUNTER,

@@ -118,8 +118,8 @@ func (p *Plugin) StartupTasksContext(ctx context.Context) error {
 // loadScripts fails only when Redis cannot be asked: where SCRIPT LOAD is refused
 // (an ACL), the first call of each script brings its source along.
 func loadScripts(ctx context.Context, client redis.UniversalClient) error {
-	err := script.Load(ctx, client, acquireScript, reenterScript, releaseScript, leaveScript,
-		handoverScript, renewScript, touchScript, statusScript, unlockScript, wakeScript)
+	err := script.Load(ctx, client, acquireScript, reenterScript, releaseScript, leaveScript, handoverScript,
+		renewScript, renewManyScript, touchScript, touchManyScript, statusScript, unlockScript, wakeScript)
 	if script.Refused(err) {
 		log.Warnf("redis.distributed.lock: the scripts are not loaded ahead: %v", err)
 		return nil

@@ -17,13 +17,21 @@ var renewSource string
 //go:embed scripts/touch.lua
 var touchSource string
 
+//go:embed scripts/renew_many.lua
+var renewManySource string
+
+//go:embed scripts/touch_many.lua
+var touchManySource string
+
 //go:embed scripts/status.lua
 var statusSource string
 
 var (
-	renewScript  = script.New("renew", renewSource)
-	touchScript  = script.New("touch", touchSource)
-	statusScript = script.New("status", statusSource)
+	renewScript     = script.New("renew", renewSource)
+	renewManyScript = script.New("renew_many", renewManySource)
+	touchScript     = script.New("touch", touchSource)
+	touchManyScript = script.New("touch_many", touchManySource)
+	statusScript    = script.New("status", statusSource)
 )
 
 // Renew gives the hold a lease of newExpiration (at least 10 ms), longer or
@@ -139,64 +147,6 @@ func resultOf(reply script.Reply) string {
 		return resultNotExist
 	}
 	return resultNotOwner
-}
-
-// renewTry is what one try of an automatic renewal leaves for the schedule.
-type renewTry struct {
-	failures int
-	earliest time.Time
-}
-
-// autoRenew is one try of an automatic renewal, made by a worker of the manager.
-// failures counts those without an answer before it.
-func (h *hold) autoRenew(ctx context.Context, opts *LockOptions, failures int) renewTry {
-	sent := time.Now()
-	if h.check(sent) != nil {
-		return renewTry{}
-	}
-	h.mu.Lock()
-	until, ttl, believed, era := h.until, h.lease, h.believed(h.lease), h.era
-	h.mu.Unlock()
-	bounded, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
-	res := h.manager.runner.Run(bounded, h.renewCall(ttl, "lengthen", opts.RenewalConfig.CallTimeout))
-	now := time.Now()
-	if ctx.Err() != nil && res.Err != nil {
-		return renewTry{failures, now} // a drain has ended the renewals
-	}
-	if res.Err != nil {
-		recordRenew(resultError, now.Sub(sent))
-		if err := h.check(now); err != nil {
-			return renewTry{}
-		}
-		cfg := opts.RenewalConfig
-		return renewTry{failures + 1, now.Add(lease.Backoff(failures, cfg.MaxRetries, cfg.BaseDelay, cfg.MaxDelay, lease.Left(until, now)))}
-	}
-	if res.Reply.Code != script.Done {
-		if h.lose(held, reasonOf(res.Reply), now) { // else the hold has ended meanwhile
-			recordRenew(resultOf(res.Reply), now.Sub(sent))
-		}
-		return renewTry{}
-	}
-	h.lengthen(sent, ttl, era)
-	if h.check(now) == nil {
-		recordRenew(resultSuccess, now.Sub(sent))
-		dispatch.renewed(h.lock.key, ttl)
-		h.refreshCounter(ctx, ttl, now)
-	}
-	return renewTry{earliest: sent.Add(lease.MinGap(believed))}
-}
-
-// refreshCounter lengthens the counter's TTL when an eighth of TokenTTL has passed,
-// which is what every call that sets it adds.
-func (h *hold) refreshCounter(ctx context.Context, ttl time.Duration, now time.Time) {
-	h.manager.mu.Lock()
-	old := now.Sub(h.renewal.touched) >= h.lock.opts.TokenTTL/8
-	call := h.renewalCall(h.renewal.opts)
-	h.manager.mu.Unlock()
-	if old {
-		h.touch(ctx, ttl, call)
-	}
 }
 
 // touch makes the counter outlive the lease by TokenTTL. Its failure costs nothing

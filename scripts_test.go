@@ -55,7 +55,9 @@ var scriptGroups = []scriptGroup{
 	{"handover", "owner room count mark counter", handoverCases},
 	{"wake", "owner room", wakeCases},
 	{"renew", "owner count", renewCases},
+	{"renew_many", "owner count owner2", renewManyCases},
 	{"touch", "counter", touchCases},
+	{"touch_many", "counter counter2", touchManyCases},
 	{"status", "owner", statusCases},
 	{"unlock", "owner count room", unlockCases},
 }
@@ -68,7 +70,9 @@ var fullGroups = []scriptGroup{
 	{"leave", "owner count", leaveFullCases},
 	{"handover", "owner room count mark counter", handoverFullCases},
 	{"renew", "owner count", renewFullCases},
+	{"renew_many", "owner count owner2", renewManyCases},
 	{"touch", "counter", touchFullCases},
+	{"touch_many", "counter counter2", touchManyFullCases},
 	{"status", "owner", statusCases},
 	{"unlock", "owner count room", unlockFullCases},
 }

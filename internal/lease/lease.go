@@ -55,6 +55,18 @@ func Due(until time.Time, ttl time.Duration, threshold float64, call time.Durati
 	return until.Add(Margin(ttl) - left)
 }
 
+// Half is when the first half of a lease that is trusted until the given moment is over.
+func Half(until time.Time, ttl time.Duration) time.Time {
+	return until.Add(Margin(ttl) - ttl/2)
+}
+
+// Spread is due, or earlier: by a share (0 to 1) of a tenth of the lease, but not in
+// its first half. Leases that began together are so kept from being due together.
+func Spread(due, until time.Time, ttl time.Duration, share float64) time.Time {
+	room := min(ttl/10, due.Sub(Half(until, ttl)))
+	return due.Add(-time.Duration(share * float64(room)))
+}
+
 // MinGap is the least time between the sends of two renewals of one lease.
 func MinGap(ttl time.Duration) time.Duration {
 	return ttl / 20

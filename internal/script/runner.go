@@ -27,6 +27,8 @@ type Runner struct {
 	// call nobody can cancel needs no goroutine to be left behind.
 	inline bool
 	read   time.Duration // the client's read timeout
+	// cluster is the client, when it is one of a Cluster.
+	cluster Cluster
 	// lost is told of every send without an answer. go-redis's ClusterClient goes
 	// on dialling a dead primary for up to a minute unless it is asked to look
 	// again where the slots are; it does so at most every 200 ms.
@@ -48,7 +50,7 @@ func NewRunner(client redis.UniversalClient) *Runner {
 		r.setRead(c.Options().ReadTimeout)
 	}
 	if cluster, ok := client.(Cluster); ok {
-		r.lost = cluster.ReloadState
+		r.cluster, r.lost = cluster, cluster.ReloadState
 	}
 	return r
 }
@@ -70,6 +72,8 @@ type Call struct {
 	// others. A Cluster refuses a script (TRYAGAIN) for as long as its slot is being
 	// moved when some of its keys are absent, or have moved already. 0: all of them.
 	Bare int
+
+	parts []Part // of a batch to a Cluster, instead of Keys and Args
 }
 
 // Result is what is known when a call is over.
@@ -95,15 +99,27 @@ func (r *Runner) Run(ctx context.Context, call Call) Result {
 	if err := ctx.Err(); err != nil {
 		return Result{Err: err, NotRun: true}
 	}
+	value, res := r.deliver(ctx, call)
+	if res.Err == nil {
+		res.Reply, res.Err = call.Script.parse(value)
+	}
+	if forbidden(res.Err) {
+		res.Err = fmt.Errorf("script %s: %w (ACL LOG names what was refused, the README the rules that a lock needs)", call.Script.name, res.Err)
+	}
+	return res
+}
+
+// deliver is Run without a look at what the answer says.
+func (r *Runner) deliver(ctx context.Context, call Call) (value any, res Result) {
 	end := r.end(ctx, call)
 	limit := firstLimit(call, end)
-	var res Result
 	var cause error // why the last send that was not cut off did not run
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		value, err := r.send(ctx, call, limit)
 		what := classify(err)
 		if what == answered {
-			return r.answer(call, res, value, err)
+			res.Err = err
+			return value, res
 		}
 		if call.Bare > 0 && !res.Bare && redis.HasErrorPrefix(err, "TRYAGAIN") {
 			call.Keys, res.Bare = call.Keys[:call.Bare], true
@@ -113,7 +129,7 @@ func (r *Runner) Run(ctx context.Context, call Call) Result {
 		if what == unknown {
 			if over := !time.Now().Before(end); over || res.Unanswered || call.Once || ctx.Err() != nil {
 				res.Unanswered = true
-				return giveUp(ctx, call, res, err, cause, over)
+				return nil, giveUp(ctx, call, res, err, cause, over)
 			}
 			res.Unanswered, res.Resent = true, true
 			limit = end
@@ -124,7 +140,7 @@ func (r *Runner) Run(ctx context.Context, call Call) Result {
 		}
 		if closed := errors.Is(err, redis.ErrClosed); closed || !sleep(ctx, pause, end) {
 			res.NotRun = !res.Unanswered
-			return giveUp(ctx, call, res, err, cause, !closed)
+			return nil, giveUp(ctx, call, res, err, cause, !closed)
 		}
 		if !res.Unanswered { // still the first send that can run
 			limit = firstLimit(call, end)
@@ -153,17 +169,6 @@ func (r *Runner) end(ctx context.Context, call Call) time.Time {
 		end = time.Now().Add(2 * r.read)
 	}
 	return end
-}
-
-func (r *Runner) answer(call Call, res Result, value any, err error) Result {
-	if err == nil {
-		res.Reply, err = call.Script.parse(value)
-	}
-	if forbidden(err) {
-		err = fmt.Errorf("script %s: %w (ACL LOG names what was refused, the README the rules that a lock needs)", call.Script.name, err)
-	}
-	res.Err = err
-	return res
 }
 
 // giveUp says why: the caller's own end and the call's timeout are named as such,
@@ -224,6 +229,9 @@ func (r *Runner) send(ctx context.Context, call Call, limit time.Time) (any, err
 func (r *Runner) exchange(ctx context.Context, call Call, limit time.Time, state *sendState) (any, error) {
 	ctx, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
+	if call.parts != nil {
+		return r.pipelined(ctx, call, state)
+	}
 	cmd := newCommand(ctx, state, "evalsha", call.Script.sha, call.Keys, call.Args)
 	err := r.process(ctx, cmd)
 	if noScript(err) && state.rewind() {

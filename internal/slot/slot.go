@@ -15,7 +15,15 @@ func Of(key string) uint16 {
 	}
 	var crc uint16
 	for i := range len(key) {
-		crc ^= uint16(key[i]) << 8
+		crc = crc<<8 ^ table[byte(crc>>8)^key[i]]
+	}
+	return crc & 0x3fff
+}
+
+// table has the CRC of each byte: a manager asks for the slot of every lock it renews.
+var table = func() (t [256]uint16) {
+	for i := range t {
+		crc := uint16(i) << 8
 		for range 8 {
 			if crc&0x8000 != 0 {
 				crc = crc<<1 ^ 0x1021
@@ -23,6 +31,7 @@ func Of(key string) uint16 {
 				crc <<= 1
 			}
 		}
+		t[i] = crc
 	}
-	return crc & 0x3fff
-}
+	return t
+}()

@@ -1,0 +1,123 @@
+package redislock
+
+import (
+	"time"
+
+	"github.com/go-lynx/lynx-redis-lock/internal/script"
+	"github.com/go-lynx/lynx-redis-lock/internal/timeheap"
+)
+
+// maxBatch is how many renewals go out in one round trip: enough that what a round
+// trip costs hardly shows, and few enough (some 0.2 ms of the server's time) that
+// nobody's release has to wait for long behind them.
+const maxBatch = 100
+
+// laneKey is what renewals have in common that may go out together.
+type laneKey struct {
+	route script.Route
+	call  time.Duration // RenewalConfig.CallTimeout: nobody's call is cut short by another's
+	alone bool
+}
+
+// lane is the renewals of one key, the lease that ends first comes first.
+type lane struct {
+	key   laneKey
+	holds timeheap.Heap[*hold]
+	place timeheap.Item[*lane]
+}
+
+// readyQueue is the renewals that are due and wait for a worker; guarded by
+// manager.mu. The lane of the most urgent one comes first.
+type readyQueue struct {
+	lanes map[laneKey]*lane
+	order timeheap.Heap[*lane]
+	n     int
+}
+
+// Len is the number of renewals.
+func (q *readyQueue) Len() int { return q.n }
+
+// put lines a renewal up that is not in the queue.
+func (q *readyQueue) put(h *hold, route script.Route) {
+	key := laneKey{route: route, call: h.renewal.opts.RenewalConfig.CallTimeout}
+	if h.renewal.alone {
+		key = laneKey{alone: true}
+	}
+	l := q.lanes[key]
+	if l == nil {
+		l = &lane{key: key}
+		l.place.Value = l
+		if q.lanes == nil {
+			q.lanes = make(map[laneKey]*lane)
+		}
+		q.lanes[key] = l
+	}
+	h.renewal.lane = l
+	l.holds.Set(&h.ready, h.expiry())
+	q.n++
+	q.settle(l)
+}
+
+// move notes a new end of the lease of a hold that may be in the queue.
+func (q *readyQueue) move(h *hold, until time.Time) {
+	if h.ready.Queued() {
+		h.renewal.lane.holds.Set(&h.ready, until)
+		q.settle(h.renewal.lane)
+	}
+}
+
+// Remove takes a hold out if it is in.
+func (q *readyQueue) Remove(it *timeheap.Item[*hold]) {
+	if !it.Queued() {
+		return
+	}
+	l := it.Value.renewal.lane
+	it.Value.renewal.lane = nil
+	l.holds.Remove(it)
+	q.n--
+	q.settle(l)
+}
+
+// settle puts a lane where its first hold belongs.
+func (q *readyQueue) settle(l *lane) {
+	if first := l.holds.Min(); first != nil {
+		q.order.Set(&l.place, first.At())
+		return
+	}
+	q.order.Remove(&l.place)
+	delete(q.lanes, l.key)
+}
+
+// take takes the next batch out: the most urgent renewal, and what may go with it.
+// The time of the call they share is bounded by the end of the first one's lease; a
+// hold that would have more than twice of that waits for a batch of its like.
+func (q *readyQueue) take(now time.Time) (batch []*hold) {
+	first := q.order.Min()
+	if first == nil {
+		return nil
+	}
+	l := first.Value
+	limit := maxBatch
+	if l.key.alone {
+		limit = 1
+	}
+	time1 := l.callTime(l.holds.Min().At(), now)
+	for len(batch) < limit {
+		it := l.holds.Min()
+		if it == nil || l.callTime(it.At(), now) > 2*time1 {
+			break
+		}
+		batch = append(batch, it.Value)
+		q.Remove(it)
+	}
+	return batch
+}
+
+// callTime is what a hold whose lease ends at until has for its call.
+func (l *lane) callTime(until, now time.Time) time.Duration {
+	left := until.Sub(now)
+	if l.key.call > 0 {
+		left = min(left, l.key.call)
+	}
+	return left
+}
