@@ -3,6 +3,7 @@ package redislock
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,7 +22,7 @@ const (
 // hire starts workers for what is ready. due: so many have just become so; those that
 // find every worker busy are counted. Under mu.
 func (m *manager) hire(now time.Time, due int) {
-	for m.ready.Len() > 0 && m.workers < m.limit {
+	for m.ready.waits() && m.workers < m.limit {
 		if m.workers >= firstWorkers {
 			if now.Before(m.hired.Add(hireGap)) {
 				return // arm sees to it
@@ -47,6 +48,7 @@ func (m *manager) workContext() context.Context {
 // ask is one try of the automatic renewal of one hold.
 type ask struct {
 	hold     *hold
+	lane     *lane
 	opts     *LockOptions
 	failures int       // tries without an answer before it
 	due      time.Time // when it should have gone out
@@ -71,12 +73,12 @@ type renewTry struct {
 
 // takeBatch takes the most urgent renewals. Under mu.
 func (m *manager) takeBatch(now time.Time) []ask {
-	holds := m.ready.take(now)
+	l, holds := m.ready.take(now)
 	batch := make([]ask, len(holds))
 	for i, h := range holds {
 		r := &h.renewal
 		r.inFlight = true
-		batch[i] = ask{hold: h, opts: r.opts, failures: r.failures, due: r.due}
+		batch[i] = ask{hold: h, lane: l, opts: r.opts, failures: r.failures, due: r.due}
 	}
 	return batch
 }
@@ -104,7 +106,7 @@ func (m *manager) work(ctx context.Context, batch []ask) {
 // Under mu.
 func (m *manager) noteTries(batch []ask) {
 	now := time.Now()
-	again := false
+	m.ready.done(batch[0].lane, !slices.ContainsFunc(batch, func(a ask) bool { return a.next.failures > a.failures }))
 	for i := range batch {
 		a := &batch[i]
 		h, r := a.hold, &a.hold.renewal
@@ -116,13 +118,10 @@ func (m *manager) noteTries(batch []ask) {
 		}
 		if r.alone && r.on {
 			m.ready.put(h, script.Route{})
-			again = true
 		}
 		m.place(h)
 	}
-	if again {
-		m.hire(now, 0)
-	}
+	m.hire(now, 0)
 	m.arm()
 }
 

@@ -16,12 +16,20 @@ var faultRowsAlone = []faultRow{
 	{name: "an acquire times out on a silent server", run: acquireOnSilentServer},
 	{name: "a process stopped for longer than its lease never reads valid on waking", run: stoppedProcess},
 	{name: "500 locks taken together with a lease of 3 s", run: func(t *testing.T, r *faultRig) { manyLocks(t, r, 500, 3*time.Second) }},
+	{name: "10,000 locks that fall due together", run: func(t *testing.T, r *faultRig) { manyLocks(t, r, 10_000, 10*time.Second) }},
+	{name: "renewals that wait for a worker are counted, and how late they are", run: pressureShows},
+	{name: "the largest pool asked for counts", run: largestPoolCounts},
 	{name: "leases of 300 ms, 500 ms and 1 s are kept on a busy machine", run: shortLeasesAreKept},
 }
 
 var faultRowsSerial = []faultRow{
 	{name: "an outage of 5 s under 1,000 callers with short deadlines", run: outageUnderLoad},
 	{name: "scripts are flushed while the lock is held", run: scriptsFlushed},
+	{name: "scripts are flushed before a batch", run: func(t *testing.T, r *faultRig) {
+		b := newBatch(t, r, 8)
+		succeeds(t, "SCRIPT FLUSH", r.server.Client(t).ScriptFlush(t.Context()).Err())
+		b.isRenewed(t)
+	}},
 }
 
 var faultRowsSending = []faultRow{

@@ -59,7 +59,7 @@ func TestFaults(t *testing.T) {
 			for _, row := range faultRowsSerial {
 				t.Run(row.name, func(t *testing.T) { row.run(t, newRigOn(t, servers)) })
 			}
-			for _, row := range slices.Concat(faultRowsSending, faultRowsRenewal) {
+			for _, row := range slices.Concat(faultRowsSending, faultRowsRenewal, faultRowsBatch) {
 				if row.unwritten && topology.name == "cluster" {
 					continue
 				}
@@ -91,6 +91,7 @@ type faultServers struct {
 	primary func(t *testing.T, key string) *redistest.Server
 	// connect makes a client whose connections come about by dial.
 	connect func(dial dialer) redis.UniversalClient
+	cluster bool
 }
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -121,6 +122,7 @@ func clusterServers(tb testing.TB) faultServers {
 	cluster := redistest.StartCluster(tb)
 	primaries := cluster.Servers()[:3] // each has a third of the slots, and no row changes that
 	return faultServers{
+		cluster: true,
 		primary: func(t *testing.T, key string) *redistest.Server {
 			return primaries[(int(cluster.Slot(redislock.HashTag(key)))*3+2)>>14]
 		},
@@ -167,7 +169,7 @@ func newRigOn(t *testing.T, servers faultServers) *faultRig {
 	r.another = redislock.NewProvider(r.direct)
 	// Loaded before, so that a fault meets the script and not its NOSCRIPT.
 	loader := r.server.Client(t)
-	for _, name := range []string{"acquire", "reenter", "release", "leave", "handover", "wake", "renew", "touch", "status", "unlock"} {
+	for _, name := range []string{"acquire", "reenter", "release", "leave", "handover", "wake", "renew", "renew_many", "touch", "touch_many", "status", "unlock"} {
 		if err := loader.ScriptLoad(t.Context(), luaSource(t, name)).Err(); err != nil {
 			t.Fatal(err)
 		}

@@ -139,6 +139,9 @@ func (m *manager) turnOn(h *hold, opts *LockOptions) {
 	h.renewal.opts = opts
 	h.renewal.jitter = rand.Float32() // taken together, but not due together
 	m.limit = max(m.limit, opts.WorkerPoolSize)
+	if m.cluster {
+		m.ready.most = max(m.limit*3/4, 1)
+	}
 	m.active++
 	recordActive(1)
 }

@@ -21,17 +21,23 @@ type laneKey struct {
 
 // lane is the renewals of one key, the lease that ends first comes first.
 type lane struct {
-	key   laneKey
-	holds timeheap.Heap[*hold]
-	place timeheap.Item[*lane]
+	key      laneKey
+	holds    timeheap.Heap[*hold]
+	place    timeheap.Item[*lane]
+	inFlight int  // batches
+	silent   bool // the last batch got no answer
 }
 
 // readyQueue is the renewals that are due and wait for a worker; guarded by
 // manager.mu. The lane of the most urgent one comes first.
 type readyQueue struct {
 	lanes map[laneKey]*lane
-	order timeheap.Heap[*lane]
+	order timeheap.Heap[*lane] // those from which a batch may be taken
 	n     int
+	// most is how many batches of one lane may be in flight; 0: any number. On a
+	// Cluster the leases of a silent node are the most urgent ones and would take
+	// every worker.
+	most int
 }
 
 // Len is the number of renewals.
@@ -80,23 +86,42 @@ func (q *readyQueue) Remove(it *timeheap.Item[*hold]) {
 
 // settle puts a lane where its first hold belongs.
 func (q *readyQueue) settle(l *lane) {
-	if first := l.holds.Min(); first != nil {
+	first := l.holds.Min()
+	if first != nil && q.open(l) {
 		q.order.Set(&l.place, first.At())
 		return
 	}
 	q.order.Remove(&l.place)
-	delete(q.lanes, l.key)
+	if first == nil && l.inFlight == 0 && !l.silent {
+		delete(q.lanes, l.key)
+	}
+}
+
+// open says whether one more batch of the lane may go out. Of a silent one it is one
+// at a time, until there is an answer.
+func (q *readyQueue) open(l *lane) bool {
+	return q.most == 0 || (l.inFlight < q.most && (l.inFlight == 0 || !l.silent))
+}
+
+// waits says whether there is a batch to take.
+func (q *readyQueue) waits() bool { return q.order.Min() != nil }
+
+// done notes that a batch of the lane is over.
+func (q *readyQueue) done(l *lane, answered bool) {
+	l.inFlight--
+	l.silent = !answered && q.most > 0
+	q.settle(l)
 }
 
 // take takes the next batch out: the most urgent renewal, and what may go with it.
 // The time of the call they share is bounded by the end of the first one's lease; a
 // hold that would have more than twice of that waits for a batch of its like.
-func (q *readyQueue) take(now time.Time) (batch []*hold) {
-	first := q.order.Min()
-	if first == nil {
-		return nil
+func (q *readyQueue) take(now time.Time) (l *lane, batch []*hold) {
+	if !q.waits() {
+		return nil, nil
 	}
-	l := first.Value
+	l = q.order.Min().Value
+	l.inFlight++ // before the lane may be empty
 	limit := maxBatch
 	if l.key.alone {
 		limit = 1
@@ -110,7 +135,7 @@ func (q *readyQueue) take(now time.Time) (batch []*hold) {
 		batch = append(batch, it.Value)
 		q.Remove(it)
 	}
-	return batch
+	return l, batch
 }
 
 // callTime is what a hold whose lease ends at until has for its call.

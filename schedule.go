@@ -50,7 +50,7 @@ func (m *manager) arm() {
 	if first := m.waking.Min(); first != nil {
 		sooner(first.At())
 	}
-	if m.ready.Len() > 0 && m.workers < m.limit {
+	if m.ready.waits() && m.workers < m.limit {
 		sooner(m.hired.Add(hireGap))
 	}
 	if next.IsZero() || (!m.armed.IsZero() && !next.Before(m.armed)) {
