@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-lynx/lynx-redis-lock/internal/lease"
 	"github.com/go-lynx/lynx-redis-lock/internal/script"
+	"github.com/go-lynx/lynx-redis-lock/internal/timeheap"
 )
 
 //go:embed scripts/mint.lua
@@ -233,7 +234,7 @@ func (rl *RedisLock) start(ctx context.Context, m *manager, value string, sent t
 	h := &hold{
 		lock: rl, manager: m, value: value, token: res.Reply.N, acquired: now, mark: res.Unanswered,
 		depth: 1, lease: rl.opts.Expiration, until: lease.Until(sent, rl.opts.Expiration),
-		renewal: renewal{touched: sent},
+		renewal: renewal{touched: timeheap.MomentOf(sent)},
 	}
 	h.wake.Value, h.ready.Value = h, h
 	var err error

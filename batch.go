@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-lynx/lynx-redis-lock/internal/lease"
 	"github.com/go-lynx/lynx-redis-lock/internal/script"
+	"github.com/go-lynx/lynx-redis-lock/internal/timeheap"
 )
 
 // Workers beyond the first ones are hired one by one, while renewals still wait: a
@@ -78,7 +79,7 @@ func (m *manager) takeBatch(now time.Time) []ask {
 	for i, h := range holds {
 		r := &h.renewal
 		r.inFlight = true
-		batch[i] = ask{hold: h, lane: l, opts: r.opts, failures: r.failures, due: r.due}
+		batch[i] = ask{hold: h, lane: l, opts: r.opts, failures: int(r.failures), due: r.due.Time()}
 	}
 	return batch
 }
@@ -111,8 +112,8 @@ func (m *manager) noteTries(batch []ask) {
 		a := &batch[i]
 		h, r := a.hold, &a.hold.renewal
 		r.inFlight = false
-		r.failures, r.earliest, r.alone, r.jitter = a.next.failures, a.next.earliest, a.next.alone, a.next.jitter
-		a.touched = a.touched && m.holds[h.value] == h && h.lock.opts.FenceKey == "" && now.Sub(r.touched) >= h.lock.opts.TokenTTL/8
+		r.failures, r.earliest, r.alone, r.jitter = int32(a.next.failures), timeheap.MomentOf(a.next.earliest), a.next.alone, a.next.jitter
+		a.touched = a.touched && m.holds[h.value] == h && h.lock.opts.FenceKey == "" && now.Sub(r.touched.Time()) >= h.lock.opts.TokenTTL/8
 		if m.holds[h.value] != h {
 			continue
 		}
@@ -264,7 +265,7 @@ func (m *manager) touchAll(ctx context.Context, batch []ask) {
 	defer m.mu.Unlock()
 	for i, code := range codes {
 		if code != script.Alone {
-			touched[i].hold.renewal.touched = sent
+			touched[i].hold.renewal.touched = timeheap.MomentOf(sent)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func stats(t *testing.T) map[string]int64 {
 	}
 	slices.Sort(names)
 	want := []string{
-		"active_locks", "renew_lateness_count", "renew_lateness_ns", "renew_latency_count", "renew_latency_ns", "renewal_count", "renewal_errors",
+		"active_locks", "renew_latency_count", "renew_latency_ns", "renew_lateness_count", "renew_lateness_ns", "renewal_count", "renewal_errors",
 		"skipped_renewals", "total_locks", "worker_queue_cap", "worker_queue_len",
 	}
 	if !slices.Equal(names, want) {

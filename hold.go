@@ -39,19 +39,16 @@ type hold struct {
 	// and manager.mu is never taken under it.
 	mu          sync.Mutex
 	phase       phase
-	lost        error // after a loss: Is ErrLockLost
-	told        bool  // Acquire or Release has reported the loss
+	told        bool // Acquire or Release has reported the loss
+	counted     bool // this hold has written a count key
+	depthUnsure bool // a call that changes the depth was not answered
+	mark        bool // a send of the acquire was never answered: the end leaves a mark in Redis
 	depth       int
-	counted     bool          // this hold has written a count key
-	depthUnsure bool          // a call that changes the depth was not answered
-	mark        bool          // a send of the acquire was never answered: the end leaves a mark in Redis
 	lease       time.Duration // what renewals ask for
-	pending     time.Duration // the lease of a Renew in flight: it may arrive at any moment; 0: none
-	ceiling     time.Duration // no lease is believed longer; 0: none. See Renew.
 	until       time.Time     // trusted up to here
 	era         uint          // a renewal sent in an earlier era lengthens nothing any more
 	done        chan struct{} // made by the first Done
-	contexts    map[*leaseContext]struct{}
+	seldom      *seldom       // what most holds never have; nil: none of it
 
 	// Guarded by the instance's gate.
 	run *run // of hand-overs in this process that led to it; nil: none
@@ -60,6 +57,22 @@ type hold struct {
 	renewal renewal
 	wake    timeheap.Item[*hold] // when the manager looks at it next
 	ready   timeheap.Item[*hold] // waits for a worker, the most urgent first
+}
+
+// seldom is the part of a hold that most have not: of 100,000 it would be 5 MB.
+type seldom struct {
+	lost     error         // after a loss: Is ErrLockLost
+	pending  time.Duration // the lease of a Renew in flight: it may arrive at any moment; 0: none
+	ceiling  time.Duration // no lease is believed longer; 0: none. See Renew.
+	contexts map[*leaseContext]struct{}
+}
+
+// seldomPart makes it when it is not there; under mu.
+func (h *hold) seldomPart() *seldom {
+	if h.seldom == nil {
+		h.seldom = new(seldom)
+	}
+	return h.seldom
 }
 
 // prefix is the part of the owner values that is the same in the whole process.
@@ -121,7 +134,7 @@ func (h *hold) errLocked() error {
 	case held:
 		return nil
 	case lost:
-		return h.lost
+		return h.seldom.lost
 	default:
 		return ErrLockNotHeld
 	}
@@ -140,8 +153,8 @@ func (h *hold) lose(latest phase, reason LossReason, now time.Time) bool {
 		reason = lossExpired // what an answer says after the deadline is no news
 	}
 	h.phase = lost
-	h.lost = newError(ErrLockLost, &LostError{Key: h.lock.key, Token: h.token, Reason: reason, At: now}, "lock lost")
-	lost := h.lost
+	lost := newError(ErrLockLost, &LostError{Key: h.lock.key, Token: h.token, Reason: reason, At: now}, "lock lost")
+	h.seldomPart().lost = lost
 	recordLost(reason)
 	if renewed := h.finish(); renewed && reason == lossExpired { // unlocks
 		recordRenewGivenUp()
@@ -156,8 +169,10 @@ func (h *hold) lose(latest phase, reason LossReason, now time.Time) bool {
 // the hold was under renewal.
 func (h *hold) finish() (renewed bool) {
 	cause := h.errLocked()
-	contexts := h.contexts
-	h.contexts = nil
+	var contexts map[*leaseContext]struct{}
+	if h.seldom != nil {
+		contexts, h.seldom.contexts = h.seldom.contexts, nil
+	}
 	if h.done != nil && h.done != closedChan { // a release may find a loss
 		close(h.done)
 	}
@@ -264,7 +279,10 @@ func (h *hold) lengthen(sent time.Time, ttl time.Duration, era uint) {
 
 // believed is how long a lease of ttl may be trusted in this hold; under mu.
 func (h *hold) believed(ttl time.Duration) time.Duration {
-	for _, limit := range []time.Duration{h.pending, h.ceiling} {
+	if h.seldom == nil {
+		return ttl
+	}
+	for _, limit := range []time.Duration{h.seldom.pending, h.seldom.ceiling} {
 		if limit > 0 {
 			ttl = min(ttl, limit)
 		}
@@ -334,10 +352,11 @@ func (h *hold) context(parent context.Context) (context.Context, context.CancelF
 	c := &leaseContext{Context: inner, hold: h, cancel: cancel}
 	h.mu.Lock()
 	if h.phase == held {
-		if h.contexts == nil {
-			h.contexts = make(map[*leaseContext]struct{}, 1)
+		part := h.seldomPart()
+		if part.contexts == nil {
+			part.contexts = make(map[*leaseContext]struct{}, 1)
 		}
-		h.contexts[c] = struct{}{}
+		part.contexts[c] = struct{}{}
 		h.mu.Unlock()
 	} else {
 		cause := h.errLocked()
@@ -346,7 +365,9 @@ func (h *hold) context(parent context.Context) (context.Context, context.CancelF
 	}
 	return c, func() {
 		h.mu.Lock()
-		delete(h.contexts, c)
+		if h.seldom != nil {
+			delete(h.seldom.contexts, c)
+		}
 		h.mu.Unlock()
 		cancel(context.Canceled)
 	}

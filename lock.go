@@ -37,14 +37,14 @@ func HashTag(key string) string { return tagPrefix + key + "}" }
 // eight goroutines that acquire it are eight levels.
 type RedisLock struct {
 	// Fixed after construction.
-	key    string
+	key    string // a part of tag
 	tag    string
-	opts   LockOptions
+	opts   *LockOptions // shared with other locks
 	source source
 
 	// gate lets one call of this instance at a time change the hold; it is held
 	// for one attempt, never while waiting for the lock.
-	gate chan struct{}
+	gate gate
 
 	mu    sync.Mutex // guards the rest; nothing blocks under it
 	hold  *hold      // the current or last one; nil before the first
@@ -81,7 +81,8 @@ func newLock(ctx context.Context, src source, key string, options LockOptions) (
 			return nil, err
 		}
 	}
-	return &RedisLock{key: key, tag: HashTag(key), opts: opts, source: src, gate: make(chan struct{}, 1)}, nil
+	tag := HashTag(key)
+	return &RedisLock{key: tag[len(tagPrefix) : len(tag)-1], tag: tag, opts: opts.shared(), source: src}, nil
 }
 
 func (rl *RedisLock) ownerKey() string { return rl.tag + ownerSuffix }
@@ -123,7 +124,7 @@ func (rl *RedisLock) callTime() time.Duration {
 // ready says whether the instance and the context can be used at all.
 func (rl *RedisLock) ready(ctx context.Context) error {
 	switch {
-	case rl == nil || rl.gate == nil:
+	case rl == nil || rl.source == nil:
 		return newError(ErrLockNotHeld, ErrInvalidOptions, "a RedisLock that NewLock did not make")
 	case ctx == nil:
 		return newError(ErrInvalidOptions, nil, "lock %q used with a nil context", rl.key)
@@ -133,28 +134,22 @@ func (rl *RedisLock) ready(ctx context.Context) error {
 
 // enter takes the gate; it fails only when ctx ends first.
 func (rl *RedisLock) enter(ctx context.Context) error {
-	if rl.tryEnter() {
-		return nil
+	if turn := rl.gate.enter(&rl.mu); turn != nil {
+		select {
+		case <-turn:
+			return nil
+		case <-ctx.Done():
+			rl.gate.quit(&rl.mu)
+			return ctx.Err()
+		}
 	}
-	select {
-	case rl.gate <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return nil
 }
 
 // tryEnter is enter without waiting.
-func (rl *RedisLock) tryEnter() bool {
-	select {
-	case rl.gate <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
+func (rl *RedisLock) tryEnter() bool { return rl.gate.tryEnter(&rl.mu) }
 
-func (rl *RedisLock) leave() { <-rl.gate }
+func (rl *RedisLock) leave() { rl.gate.leave(&rl.mu) }
 
 // current is the hold of the instance; nil before the first.
 func (rl *RedisLock) current() *hold {
@@ -223,7 +218,7 @@ func (rl *RedisLock) GetValue() string {
 // else the one in the options.
 func (rl *RedisLock) GetExpiration() time.Duration {
 	switch h := rl.current(); {
-	case rl == nil:
+	case rl == nil || rl.opts == nil:
 		return 0
 	case h != nil && h.trusted():
 		return h.currentLease()

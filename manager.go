@@ -54,13 +54,13 @@ type renewal struct {
 	on       bool
 	inFlight bool
 	alone    bool    // a batch could not settle it
+	failures int32   // tries in a row without an answer
 	jitter   float32 // how much earlier than it must the next one comes, see lease.Spread
 	opts     *LockOptions
-	lane     *lane     // of the queue, while it is in there
-	failures int       // tries in a row without an answer
-	earliest time.Time // not before: the gap between two sends, or the backoff
-	due      time.Time // when it should go out; while it is queued or in flight
-	touched  time.Time // when the counter's TTL was last set
+	lane     *lane           // of the queue, while it is in there
+	earliest timeheap.Moment // not before: the gap between two sends, or the backoff
+	due      timeheap.Moment // when it should go out; while it is queued or in flight
+	touched  timeheap.Moment // when the counter's TTL was last set
 }
 
 func newManager(client redis.UniversalClient) *manager {
@@ -118,7 +118,7 @@ func (m *manager) add(h *hold) error {
 	}
 	m.holds[h.value] = h
 	if h.lock.opts.RenewalEnabled {
-		m.turnOn(h, &h.lock.opts)
+		m.turnOn(h, h.lock.opts)
 	}
 	m.schedule(h)
 	return nil

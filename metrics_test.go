@@ -283,6 +283,7 @@ var metricsContract = []behaviour{
 		acquire_total{result="success"} 1
 		renew_total{result="not_exist"} 1
 		lost_total{reason="vanished"} 1
+		renew_lateness_seconds 1
 		script_latency_seconds{op="acquire"} 1
 		script_latency_seconds{op="renew"} 1`),
 	counted("UnlockByValue_elsewhere_of_one_of_two_levels_is_partial", elsewhere(2), unlockElsewhere, `

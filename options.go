@@ -2,9 +2,11 @@ package redislock
 
 import (
 	"fmt"
+	"hash/maphash"
 	"math"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-lynx/lynx-redis-lock/internal/slot"
@@ -244,6 +246,23 @@ func (lo LockOptions) checked(key string) (LockOptions, error) {
 	orDefault(&lo.TokenTTL, defaultTokenTTL)
 	lo.RenewalConfig = lo.RenewalConfig.withDefaults()
 	return lo, nil
+}
+
+// sharedOptions are some that were used lately, by their hash.
+var (
+	sharedOptions [64]atomic.Pointer[LockOptions]
+	optionsSeed   = maphash.MakeSeed()
+)
+
+// shared is a copy that is not to be changed, the same one for many locks: 144 bytes
+// are a quarter of a lock.
+func (lo LockOptions) shared() *LockOptions {
+	place := &sharedOptions[maphash.Comparable(optionsSeed, lo)%uint64(len(sharedOptions))]
+	if known := place.Load(); known != nil && *known == lo {
+		return known
+	}
+	place.Store(&lo)
+	return &lo
 }
 
 // checkFenceKey refuses keys that a lock writes itself: of this lock or of another.

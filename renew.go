@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-lynx/lynx-redis-lock/internal/lease"
 	"github.com/go-lynx/lynx-redis-lock/internal/script"
+	"github.com/go-lynx/lynx-redis-lock/internal/timeheap"
 )
 
 //go:embed scripts/renew.lua
@@ -110,7 +111,7 @@ func (h *hold) beginRenew(sent time.Time, ttl time.Duration) (before time.Time) 
 	defer h.mu.Unlock()
 	before = h.until
 	h.era++
-	h.pending = ttl
+	h.seldomPart().pending = ttl
 	h.until = lease.Earlier(before, lease.Until(sent, ttl))
 	return before
 }
@@ -122,15 +123,16 @@ func (h *hold) endRenew(res script.Result, ttl time.Duration, before time.Time) 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.era++
-	h.pending = 0
+	part := h.seldomPart()
+	part.pending = 0
 	if res.Err != nil && !res.Unanswered && h.phase == held {
 		h.until = lease.Later(h.until, before)
 	}
 	if res.Err == nil && res.Reply.Code == script.Done {
 		h.lease = ttl
 	}
-	if res.Unanswered && (h.ceiling == 0 || ttl < h.ceiling) {
-		h.ceiling = ttl
+	if res.Unanswered && (part.ceiling == 0 || ttl < part.ceiling) {
+		part.ceiling = ttl
 	}
 	return h.era
 }
@@ -168,7 +170,7 @@ func (h *hold) touch(ctx context.Context, ttl, left time.Duration) {
 	})
 	if res.Err == nil {
 		h.manager.mu.Lock()
-		h.renewal.touched = sent
+		h.renewal.touched = timeheap.MomentOf(sent)
 		h.manager.mu.Unlock()
 	}
 }
@@ -187,7 +189,7 @@ func (rl *RedisLock) EnableAutoRenew(options LockOptions) {
 		logWarn("redislock: EnableAutoRenew of %q: %v", rl.key, err)
 		return
 	}
-	h.manager.renew(h, &opts)
+	h.manager.renew(h, opts.shared())
 }
 
 // IsLocked asks Redis (the primary) whether this instance holds the lock. A no

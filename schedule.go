@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/go-lynx/lynx-redis-lock/internal/lease"
+	"github.com/go-lynx/lynx-redis-lock/internal/timeheap"
 )
 
 // schedule sets when a hold is looked at next. Under mu.
@@ -20,7 +21,7 @@ func (m *manager) place(h *hold) {
 	h.mu.Unlock()
 	at := until
 	if r := &h.renewal; r.on && !r.inFlight && !h.ready.Queued() {
-		due := r.earliest // the backoff
+		due := r.earliest.Time() // the backoff
 		if r.failures == 0 {
 			must := lease.Due(until, ttl, r.opts.RenewalThreshold, renewalCall(r.opts))
 			due = lease.Later(due, lease.Spread(must, until, ttl, float64(r.jitter)))
@@ -96,7 +97,7 @@ func (m *manager) tick() {
 // failure or soon after the last one. Under manager.mu.
 func (h *hold) mayJoin(due, now time.Time) bool {
 	r := &h.renewal
-	if !r.on || r.inFlight || h.ready.Queued() || r.failures > 0 || now.Before(r.earliest) {
+	if !r.on || r.inFlight || h.ready.Queued() || r.failures > 0 || now.Before(r.earliest.Time()) {
 		return false
 	}
 	h.mu.Lock()
@@ -110,7 +111,7 @@ func (m *manager) enqueue(h *hold, due time.Time) bool {
 	if !h.renewal.on || h.renewal.inFlight || h.ready.Queued() {
 		return false
 	}
-	h.renewal.due = due
+	h.renewal.due = timeheap.MomentOf(due)
 	m.ready.put(h, m.runner.Route(h.lock.ownerKey()))
 	return true
 }

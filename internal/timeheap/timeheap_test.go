@@ -95,3 +95,15 @@ func TestItAgreesWithASortedSlice(t *testing.T) {
 		}
 	}
 }
+
+func TestAMomentIsItsTime(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	if got := timeheap.MomentOf(now).Time(); !got.Equal(now) {
+		t.Errorf("%s became %s", now, got)
+	}
+	var none timeheap.Moment
+	if !none.Time().IsZero() || timeheap.MomentOf(time.Time{}) != none {
+		t.Error("the zero moment is not the zero time")
+	}
+}
