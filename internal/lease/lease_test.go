@@ -172,3 +172,29 @@ func TestTheBackoffDoublesUpToItsBounds(t *testing.T) {
 		}
 	}
 }
+
+func TestLeasesAreSpreadEarlierAndNeverIntoTheFirstHalf(t *testing.T) {
+	t.Parallel()
+	until := time.Now()
+	for _, c := range []struct {
+		threshold float64
+		share     float64
+		earlier   time.Duration // of a lease of 10 s
+	}{
+		{0.3, 0, 0},
+		{0.3, 0.5, 500 * ms},
+		{0.3, 1, sec},      // a tenth
+		{0.45, 1, sec / 2}, // there is no more before the half
+		{0.5, 1, 0},
+		{1, 1, 0},
+	} {
+		due := lease.Due(until, 10*sec, c.threshold, 0)
+		spread := lease.Spread(due, until, 10*sec, c.share)
+		if got := due.Sub(spread); got != c.earlier {
+			t.Errorf("threshold %v, share %v: %s earlier, want %s", c.threshold, c.share, got, c.earlier)
+		}
+		if half := lease.Half(until, 10*sec); spread.Before(half) {
+			t.Errorf("threshold %v, share %v: %s before the half", c.threshold, c.share, half.Sub(spread))
+		}
+	}
+}
