@@ -58,6 +58,7 @@ verify: deps-test fence-sql checker
 	$(GO) run $(GOLANGCI) run ./...
 	@unformatted=$$($(GO) run $(GOFUMPT) -l .) && \
 		if [ -n "$$unformatted" ]; then echo "not formatted with gofumpt:"; echo "$$unformatted"; exit 1; fi
+	$(GO) test -race -count=1 -run '^TestSoak$$' . -soak 2m
 	$(GO) test -run '^$$' -fuzz FuzzValidateKey -fuzztime 10s .
 	$(GO) test -run '^$$' -fuzz FuzzLockOptionsValidate -fuzztime 10s .
 	$(GO) test -run '^$$' -fuzz FuzzAppliedKey -fuzztime 10s ./fence
