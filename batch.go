@@ -53,6 +53,7 @@ type ask struct {
 	opts     *LockOptions
 	failures int       // tries without an answer before it
 	due      time.Time // when it should have gone out
+	again    bool      // it has, with a batch
 
 	// Of the hold, when it is sent.
 	until         time.Time
@@ -79,7 +80,7 @@ func (m *manager) takeBatch(now time.Time) []ask {
 	for i, h := range holds {
 		r := &h.renewal
 		r.inFlight = true
-		batch[i] = ask{hold: h, lane: l, opts: r.opts, failures: int(r.failures), due: r.due.Time()}
+		batch[i] = ask{hold: h, lane: l, opts: r.opts, failures: int(r.failures), due: r.due.Time(), again: r.alone}
 	}
 	return batch
 }
@@ -154,7 +155,9 @@ func (a *ask) begin(sent time.Time) bool {
 	a.until, a.ttl, a.believed, a.era = h.until, h.lease, h.believed(h.lease), h.era
 	h.mu.Unlock()
 	late := max(sent.Sub(a.due), 0)
-	recordLateness(late)
+	if !a.again {
+		recordLateness(late)
+	}
 	if late > lease.MinGap(a.believed) { // whatever held it up may have held up others
 		a.next.jitter = rand.Float32()
 	}
@@ -173,9 +176,17 @@ func (m *manager) renewMany(ctx context.Context, asked []*ask, sent time.Time) {
 	parts := make([]script.Part, len(asked))
 	args := make([]any, 0, 3*len(asked))
 	first := asked[0].until
+	var ttl time.Duration
+	var least, one, two any = nil, "1", "2" // mostly the same for all, and made once
 	for i, a := range asked {
-		keys := a.hold.keys()
-		args = append(args, a.hold.value, strconv.FormatInt(a.ttl.Milliseconds(), 10), strconv.Itoa(len(keys)))
+		if a.ttl != ttl {
+			ttl, least = a.ttl, strconv.FormatInt(a.ttl.Milliseconds(), 10)
+		}
+		keys, n := a.hold.keys(), one
+		if len(keys) > 1 {
+			n = two
+		}
+		args = append(args, a.hold.value, least, n)
 		parts[i] = script.Part{Keys: keys, Args: args[3*i : 3*i+3 : 3*i+3]}
 		first = lease.Earlier(first, a.until)
 	}

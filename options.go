@@ -43,10 +43,13 @@ type LockOptions struct {
 	RenewalEnabled bool
 	// RenewalThreshold is the share of the lease that is left when it is renewed,
 	// 0 to 1; 0: 0.3. A renewal never goes out in the first half of a lease and
-	// always early enough for one call to be answered.
+	// always early enough for one call to be answered. Up to a tenth of the lease
+	// earlier than that come the first one and one after a failed or late one, so
+	// that many locks are not due together for ever; and of 100 locks or more, those
+	// that are due within a fiftieth of their lease go out with others.
 	RenewalThreshold float64
-	// WorkerPoolSize bounds the renewals in flight in this process; the largest
-	// one asked for counts. 0: 50.
+	// WorkerPoolSize bounds the renewal calls in flight for one client, each of
+	// which is for up to 100 locks; the largest one asked for counts. 0: 50.
 	WorkerPoolSize int
 	// RenewalConfig shapes the automatic renewals; its zero value: DefaultRenewalConfig.
 	RenewalConfig RenewalConfig

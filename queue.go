@@ -109,7 +109,7 @@ func (q *readyQueue) waits() bool { return q.order.Min() != nil }
 // done notes that a batch of the lane is over.
 func (q *readyQueue) done(l *lane, answered bool) {
 	l.inFlight--
-	l.silent = !answered && q.most > 0
+	l.silent = !answered && q.most > 0 && !l.key.alone // those are of any node
 	q.settle(l)
 }
 
@@ -121,15 +121,15 @@ func (q *readyQueue) take(now time.Time) (l *lane, batch []*hold) {
 		return nil, nil
 	}
 	l = q.order.Min().Value
-	l.inFlight++ // before the lane may be empty
+	l.inFlight++ // first, or the lane would be given up with its last hold
 	limit := maxBatch
 	if l.key.alone {
 		limit = 1
 	}
-	time1 := l.callTime(l.holds.Min().At(), now)
+	shortest := l.callTime(l.holds.Min().At(), now)
 	for len(batch) < limit {
 		it := l.holds.Min()
-		if it == nil || l.callTime(it.At(), now) > 2*time1 {
+		if it == nil || (len(batch) > 0 && l.callTime(it.At(), now) > 2*shortest) {
 			break
 		}
 		batch = append(batch, it.Value)

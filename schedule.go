@@ -112,6 +112,6 @@ func (m *manager) enqueue(h *hold, due time.Time) bool {
 		return false
 	}
 	h.renewal.due = timeheap.MomentOf(due)
-	m.ready.put(h, m.runner.Route(h.lock.ownerKey()))
+	m.ready.put(h, m.runner.Route(h.lock.tag))
 	return true
 }
