@@ -1,7 +1,6 @@
 package redislock
 
 import (
-	"context"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -327,48 +326,4 @@ func (h *hold) expiry() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.until
-}
-
-// leaseContext is a context that ends with a hold. Err looks at the clock itself:
-// a process that wakes after its deadline must not read "valid" until some timer
-// has run.
-type leaseContext struct {
-	context.Context
-	hold   *hold
-	cancel context.CancelCauseFunc
-}
-
-// Err is nil only while the lease is trusted.
-func (c *leaseContext) Err() error {
-	if err := c.hold.check(time.Now()); err != nil {
-		c.cancel(err)
-	}
-	return c.Context.Err()
-}
-
-// context derives a context that ends with the hold.
-func (h *hold) context(parent context.Context) (context.Context, context.CancelFunc) {
-	inner, cancel := context.WithCancelCause(parent)
-	c := &leaseContext{Context: inner, hold: h, cancel: cancel}
-	h.mu.Lock()
-	if h.phase == held {
-		part := h.seldomPart()
-		if part.contexts == nil {
-			part.contexts = make(map[*leaseContext]struct{}, 1)
-		}
-		part.contexts[c] = struct{}{}
-		h.mu.Unlock()
-	} else {
-		cause := h.errLocked()
-		h.mu.Unlock()
-		cancel(cause)
-	}
-	return c, func() {
-		h.mu.Lock()
-		if h.seldom != nil {
-			delete(h.seldom.contexts, c)
-		}
-		h.mu.Unlock()
-		cancel(context.Canceled)
-	}
 }

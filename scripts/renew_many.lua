@@ -7,7 +7,7 @@
 --       2      another value, or no string at all, is in the owner key
 --       3      no owner key
 --       0      not known: "renew" of this hold alone gives the error
---       error  the first hold's, before anything was written: most likely everybody's
+--       error  what the first hold met: most likely everybody's
 --
 -- One hold's trouble is no other's, hence pcall. What is said in renew about late
 -- arrivals and missing counts holds here as well.
