@@ -80,17 +80,18 @@ func (rl *RedisLock) AcquireWithRetry(ctx context.Context, strategy RetryStrateg
 	}
 }
 
-// ask is what a waiter's try says besides. Its channel is "" while it hears nothing.
-type ask struct{ channel, how string }
+// announcement is what a waiter's try says besides. Its channel is "" while the waiter
+// hears nothing.
+type announcement struct{ channel, how string }
 
-// Values of ask.how; see scripts/acquire.lua.
+// Values of announcement.how; see scripts/acquire.lua.
 const (
-	askFront = "front"
-	askProbe = "probe"
+	announceFront = "front"
+	announceProbe = "probe"
 )
 
 // try is one attempt, with its sample and callback. waiting: it is a waiter's.
-func (rl *RedisLock) try(ctx context.Context, waiting *ask) attempt {
+func (rl *RedisLock) try(ctx context.Context, waiting *announcement) attempt {
 	tried := rl.tryGated(ctx, waiting)
 	if tried.freed != nil {
 		_ = rl.finish(releaseDone{hold: tried.freed, result: resultFull})
@@ -111,7 +112,7 @@ func (rl *RedisLock) report(tried attempt) {
 }
 
 // tryGated is the attempt itself, which no other call of this instance crosses.
-func (rl *RedisLock) tryGated(ctx context.Context, waiting *ask) attempt {
+func (rl *RedisLock) tryGated(ctx context.Context, waiting *announcement) attempt {
 	if ended(ctx) != nil || rl.enter(ctx) != nil {
 		return attempt{err: endedBy(ctx, rl.key, nil)}
 	}
@@ -122,7 +123,7 @@ func (rl *RedisLock) tryGated(ctx context.Context, waiting *ask) attempt {
 	return tried
 }
 
-func (rl *RedisLock) tryNow(ctx context.Context, waiting *ask) attempt {
+func (rl *RedisLock) tryNow(ctx context.Context, waiting *announcement) attempt {
 	var freed *hold
 	if h := rl.current(); h != nil {
 		switch err := h.check(time.Now()); {
@@ -143,7 +144,7 @@ func (rl *RedisLock) tryNow(ctx context.Context, waiting *ask) attempt {
 }
 
 // acquireAnew asks for a new hold, of the client that is configured by now.
-func (rl *RedisLock) acquireAnew(ctx context.Context, waiting *ask) attempt {
+func (rl *RedisLock) acquireAnew(ctx context.Context, waiting *announcement) attempt {
 	m, err := rl.source.manager()
 	if err != nil {
 		return attempt{err: err}
@@ -162,7 +163,7 @@ func (rl *RedisLock) acquireAnew(ctx context.Context, waiting *ask) attempt {
 
 // acquireFrom asks for a new hold. Whatever the call may have taken without our
 // knowledge is cleaned up behind it.
-func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager, waiting *ask) attempt {
+func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager, waiting *announcement) attempt {
 	if err := m.admits(); err != nil {
 		return attempt{err: err}
 	}
@@ -200,7 +201,7 @@ func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager, waiting *ask) 
 	return attempt{err: newError(ErrLockAcquireFailed, nil, "acquiring %q was given up before it ran", rl.key), left: -1, again: true}
 }
 
-func (rl *RedisLock) acquireCall(value string, waiting *ask) script.Call {
+func (rl *RedisLock) acquireCall(value string, waiting *announcement) script.Call {
 	keep, mode := rl.counterArgs()
 	call := script.Call{
 		Script:  acquireScript,

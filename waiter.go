@@ -120,13 +120,13 @@ func (w *waiter) outlook() (nap time.Duration, local bool) {
 }
 
 func (w *waiter) try(ctx context.Context) attempt {
-	said := &ask{channel: w.channel(ctx)}
+	said := &announcement{channel: w.channel(ctx)}
 	switch {
 	case said.channel == "":
 	case w.told:
-		said.how = askFront
+		said.how = announceFront
 	case !w.box.proven.Load():
-		said.how = askProbe
+		said.how = announceProbe
 	}
 	w.woken = w.told
 	tried := w.lock.try(ctx, said)
