@@ -1,0 +1,43 @@
+package contestant
+
+import (
+	"context"
+
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+)
+
+// rueidisLock is the library on one server: a majority of one key, and without
+// notices of its own writes, which it recommends from Redis 7.0.5 on.
+var rueidisLock = Contestant{
+	Name: Rueidis, Kind: Peer,
+	Open: func(addr string) (Session, error) {
+		locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
+			ClientOption: rueidis.ClientOption{InitAddress: []string{addr}},
+			KeyMajority:  1, KeyValidity: lease, NoLoopTracking: true,
+		})
+		return rueidisSession{locks}, err
+	},
+}
+
+type rueidisSession struct{ locks rueidislock.Locker }
+
+func (s rueidisSession) Close() error { s.locks.Close(); return nil }
+
+func (s rueidisSession) Locker(key string) (Locker, error) {
+	return &rueidisLocker{locks: s.locks, key: key}, nil
+}
+
+type rueidisLocker struct {
+	locks  rueidislock.Locker
+	key    string
+	cancel context.CancelFunc
+}
+
+func (l *rueidisLocker) Lock(ctx context.Context) (err error) {
+	_, l.cancel, err = l.locks.WithContext(ctx, l.key)
+	return err
+}
+
+// Unlock returns when the key is deleted.
+func (l *rueidisLocker) Unlock(context.Context) error { l.cancel(); return nil }

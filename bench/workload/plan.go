@@ -1,0 +1,61 @@
+package workload
+
+import (
+	"time"
+
+	"github.com/go-lynx/lynx-redis-lock/bench/contestant"
+)
+
+// Cell is a situation and who is put into it.
+type Cell struct {
+	Spec
+	Contestants []contestant.Contestant
+}
+
+// rounds is how often each contestant gets a window, in turns with the others. Windows
+// in which every one of many waiters has to come by several times are long, and few.
+const (
+	rounds     = 15
+	longRounds = 4
+)
+
+// Plan is the whole benchmark: in full about a quarter of an hour.
+func Plan() []Cell {
+	var cells []Cell
+	add := func(who []contestant.Contestant, s Spec) { cells = append(cells, Cell{s, who}) }
+	ms := time.Millisecond
+	for _, n := range []int{1, 8, 64, 512} {
+		add(contestant.Free(), Spec{Workers: n, Free: true, Window: 100 * ms, Rounds: rounds})
+	}
+	for _, n := range []int{2, 16, 64, 256} {
+		add(contestant.Contended(), Spec{Workers: n, Window: 150 * ms, Rounds: rounds})
+	}
+	for _, n := range []int{2, 16, 64} {
+		add(contestant.Contended(), Spec{Workers: n, Hold: ms, Window: 100*ms + time.Duration(n)*5*ms, Rounds: rounds})
+	}
+	add(contestant.Patient(), Spec{Workers: 256, Hold: ms, Window: 2000 * ms, Rounds: longRounds})
+	for _, processes := range []int{1, 2} {
+		add(contestant.Patient(), HandOver(processes, 2/processes, 300*ms, rounds))
+	}
+	add(contestant.Patient(), HandOver(1, 64, 2500*ms, longRounds))
+	add(contestant.Patient(), HandOver(1, 256, 7000*ms, longRounds))
+	for _, hold := range []time.Duration{0, ms} {
+		add(contestant.Several(), Spec{Processes: 4, Workers: 8, Hold: hold, Window: 500 * ms, Rounds: rounds})
+	}
+	return cells
+}
+
+// HandOver is a situation in which each acquisition is a hand-over.
+func HandOver(processes, workers int, window time.Duration, rounds int) Spec {
+	return Spec{
+		Processes: processes, Workers: workers, Hold: 5 * time.Millisecond, HandOver: true, Window: window, Rounds: rounds,
+	}
+}
+
+// Quick is the plan with one window of each, as short as can be.
+func Quick(plan []Cell) []Cell {
+	for i := range plan {
+		plan[i].Rounds, plan[i].Window = 1, 30*time.Millisecond
+	}
+	return plan
+}
