@@ -39,7 +39,7 @@ type Contestant struct {
 	NoLock bool
 	// Once is true when Lock tries once and does not wait.
 	Once bool
-	Open   func(addr string) (Session, error)
+	Open func(addr string) (Session, error)
 }
 
 // Session is a contestant's client in one process.

@@ -25,7 +25,7 @@ func Plan() []Cell {
 	add := func(who []contestant.Contestant, s Spec) { cells = append(cells, Cell{s, who}) }
 	ms := time.Millisecond
 	for _, n := range []int{1, 8, 64, 512} {
-		add(contestant.Free(), Spec{Workers: n, Free: true, Window: 100 * ms, Rounds: rounds})
+		add(contestant.Free(), Spec{Workers: n, Free: true, Window: 100*ms + time.Duration(n)*ms/4, Rounds: rounds})
 	}
 	for _, n := range []int{2, 16, 64, 256} {
 		add(contestant.Contended(), Spec{Workers: n, Window: 150 * ms, Rounds: rounds})
@@ -55,7 +55,7 @@ func HandOver(processes, workers int, window time.Duration, rounds int) Spec {
 // Quick is the plan with one window of each, as short as can be.
 func Quick(plan []Cell) []Cell {
 	for i := range plan {
-		plan[i].Rounds, plan[i].Window = 1, 30*time.Millisecond
+		plan[i].Rounds, plan[i].Window = 1, 20*time.Millisecond
 	}
 	return plan
 }

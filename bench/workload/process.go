@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"github.com/go-lynx/lynx-redis-lock/bench/contestant"
 )
@@ -141,17 +142,16 @@ func (r *Rig) runProcesses(ctx context.Context, spec Spec) (all Sample, err erro
 		children = append(children, c)
 	}
 	meter := meter{ctx: ctx, server: r.server, split: r.split}
-	if err := together(children, meter.read, &all); err != nil {
+	if err := together(children, spec.Window, meter.read, &all); err != nil {
 		return all, fmt.Errorf("%s in %d processes: %w", r.Name(), spec.Processes, err)
 	}
 	all.Overlaps = shared.overlaps.Load()
 	return all, meter.into(&all)
 }
 
-// together starts the children's windows at once and joins what they saw. The
-// second reading comes after the last child has drained, which it does within a few
-// hand-overs.
-func together(children []*child, read func(), all *Sample) error {
+// together starts the children's windows at once and joins what they saw. It reads
+// when their time is up, since what they do to come to an end is not measured.
+func together(children []*child, window time.Duration, read func(), all *Sample) error {
 	for _, c := range children {
 		var ready string
 		if err := c.out.Decode(&ready); err != nil {
@@ -164,6 +164,8 @@ func together(children []*child, read func(), all *Sample) error {
 			return err
 		}
 	}
+	time.Sleep(window)
+	read()
 	for _, c := range children {
 		var s Sample
 		if err := c.out.Decode(&s); err != nil {
@@ -171,6 +173,5 @@ func together(children []*child, read func(), all *Sample) error {
 		}
 		all.join(&s)
 	}
-	read()
 	return nil
 }

@@ -51,8 +51,8 @@ func (w *window) run(around func()) Sample {
 			worker.err = worker.work(ctx)
 		})
 	}
-	before := measure.Used()
 	around()
+	before := measure.Used() // after around, whose work is not the workers'
 	start := time.Now()
 	close(begin)
 	time.Sleep(w.spec.Window)
