@@ -6,7 +6,7 @@ DURATION   ?= 10m
 OPERATIONS ?= 100000
 SEED       ?= 0
 
-.PHONY: test faults test-servers fence-sql jepsen checker mutants verify bench quickstart deps-test
+.PHONY: test faults test-servers fence-sql jepsen checker mutants verify bench bench-renewal bench-micro bench-quick quickstart deps-test
 
 ## test: every test against every backend, with the race detector. A skipped test fails it.
 ## All is built first, on all processors; the packages then run one by one, because
@@ -53,7 +53,7 @@ mutants: deps-test
 	cd test && $(GO) run ./mutants
 
 ## verify: what test leaves out: tidiness, linters, formatting and the longer suites.
-verify: deps-test fence-sql checker
+verify: deps-test fence-sql checker bench-quick
 	$(GO) mod tidy -diff
 	$(GO) run $(GOLANGCI) run ./...
 	@unformatted=$$($(GO) run $(GOFUMPT) -l .) && \
@@ -64,9 +64,25 @@ verify: deps-test fence-sql checker
 	$(GO) test -run '^$$' -fuzz FuzzAppliedKey -fuzztime 10s ./fence
 	$(GO) test -run '^$$' -fuzz FuzzReadFrame -fuzztime 10s ./internal/redistest
 
-## bench: the benchmarks, without the tests.
+## bench: the lock beside its peers, a quarter of an hour; it writes the speed tables of
+## bench/RESULTS.md. ARGS are further arguments: -only 'free locks' runs some of it.
 bench: deps-test
+	cd bench && $(GO) test -count=1 -timeout 30m -v -run '^TestSpeed$$' . -full -results RESULTS.md $(ARGS)
+
+## bench-renewal: a hundred thousand leases beside others' ways to keep them, a quarter of
+## an hour; it writes the renewal tables of bench/RESULTS.md. ARGS: -only standalone, cluster.
+bench-renewal: deps-test
+	cd bench && $(GO) test -count=1 -timeout 40m -v -run '^TestRenewal$$' . -full -results RESULTS.md $(ARGS)
+
+## bench-micro: the benchmarks beside the code, without the tests.
+bench-micro: deps-test
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+## bench-quick: each of bench and bench-renewal once, as short as can be: they still work.
+bench-quick: deps-test
+	cd bench && $(GO) vet ./... && $(GO) mod tidy -diff && \
+		$(GO) run $(GOLANGCI) run -c ../.golangci.yml ./... && \
+		$(GO) run github.com/go-lynx/lynx-redis-lock/internal/testcount -count=1 -timeout 10m -p 1 ./...
 
 ## quickstart: a whole Lynx application on an embedded Redis, which checks itself.
 quickstart:

@@ -47,7 +47,9 @@ func publish(t *testing.T, section, command, redisVersion, load string, start ti
 		return
 	}
 	document, err := os.ReadFile(*results)
-	if err != nil && !os.IsNotExist(err) {
+	if os.IsNotExist(err) {
+		document = []byte("# Results\n\nWritten by `make bench` and `make bench-renewal`, each its own section.\n")
+	} else if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(*results, []byte(report.Section(string(document), section, text)), 0o644); err != nil {

@@ -73,7 +73,7 @@ const (
 // Free are those that take locks nobody else wants.
 func Free() []Contestant {
 	return []Contestant{
-		twoEvalSha, twoEvalShaRueidis, setNX(aggressive),
+		twoEvalSha, twoEvalShaRueidis, setNX,
 		bsm(Bsm, 100*time.Millisecond), bsmOld(BsmOld, 100*time.Millisecond), redsyncRecommended, rueidisLock,
 		oursAcquire, oursRetry(OursRetry, 100*time.Millisecond), oursWait,
 	}
@@ -82,7 +82,7 @@ func Free() []Contestant {
 // Contended are those that wait for a lock that others hold.
 func Contended() []Contestant {
 	return []Contestant{
-		setNX(aggressive),
+		setNX,
 		bsm(Bsm, 100*time.Millisecond), bsm(Bsm+", aggressive", aggressive), bsmOld(BsmOld, 100*time.Millisecond),
 		redsyncRecommended, redsyncAggressive, rueidisLock,
 		oursRetry(OursRetry, 100*time.Millisecond), oursWait,
@@ -100,13 +100,13 @@ func Patient() []Contestant {
 // Held are those whose held locks are weighed.
 func Held() []Contestant {
 	return []Contestant{
-		setNX(aggressive), bsm(Bsm, 100*time.Millisecond), redsyncRecommended, rueidisLock, oursAcquire, oursUnrenewed,
+		setNX, bsm(Bsm, 100*time.Millisecond), redsyncRecommended, rueidisLock, oursAcquire, oursUnrenewed,
 	}
 }
 
 // Several are those of the workloads in several processes.
 func Several() []Contestant {
-	return append(Patient(), setNX(aggressive), bsm(Bsm+", aggressive", aggressive))
+	return append(Patient(), setNX, bsm(Bsm+", aggressive", aggressive))
 }
 
 // ByName finds a contestant in another process; nil: there is none.

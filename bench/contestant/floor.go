@@ -75,20 +75,15 @@ func (f *rueidisFloor) Lock(ctx context.Context) error {
 func (f *rueidisFloor) Unlock(ctx context.Context) error { return f.Lock(ctx) }
 
 // setNX is the least that a lock has to do: one SET, and a script that deletes the
-// key of its own value. On a held lock it tries again after every.
-func setNX(every time.Duration) Contestant {
-	return Contestant{
-		Name: SetNX, Kind: Floor,
-		Open: func(addr string) (Session, error) { return &setNXSession{newClient(addr), every}, nil },
-	}
+// key of its own value. On a held lock it tries again after 1 to 2 ms.
+var setNX = Contestant{
+	Name: SetNX, Kind: Floor,
+	Open: func(addr string) (Session, error) { return &setNXSession{newClient(addr)}, nil },
 }
 
 var deleteOwn = redis.NewScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
 
-type setNXSession struct {
-	client *redis.Client
-	every  time.Duration
-}
+type setNXSession struct{ client *redis.Client }
 
 func (s *setNXSession) Close() error { return s.client.Close() }
 
@@ -109,7 +104,7 @@ func (l *setNXLocker) Lock(ctx context.Context) error {
 			return err
 		}
 		select {
-		case <-time.After(jitter(l.every)):
+		case <-time.After(jitter(aggressive)):
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -112,6 +112,9 @@ func (r *Speed) waiterGoals() (goals []Goal) {
 		took := measure.Percentile(s.pooled(name, handed), 50)
 		p99 := max(measure.Percentile(s.pooled(name, waits), 99), s.longestCutOff(name))
 		ideal := time.Duration(n) * (spec.Hold + took)
+		if len(s.Samples[name]) == 0 {
+			ideal = 0
+		}
 		goals = append(goals,
 			atLeast(fmt.Sprintf("hand-over, %d waiters in one process: Jain", n), 0.99, fair, fmt.Sprintf("%.3f", fair)),
 			atMost("… starved", 0, left, Number(left)),

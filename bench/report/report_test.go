@@ -61,8 +61,10 @@ func run(ours ...int64) *report.Speed {
 		Series: []*report.Series{{
 			Spec: workload.Spec{Workers: 1, Free: true, Rounds: len(ours), Window: time.Second},
 			Contestants: []contestant.Contestant{
-				{Name: contestant.TwoEvalSha, Kind: contestant.Floor}, {Name: contestant.Bsm, Kind: contestant.Peer},
-				{Name: contestant.Rueidis, Kind: contestant.Peer}, {Name: contestant.OursAcquire},
+				{Name: contestant.TwoEvalSha, Kind: contestant.Floor},
+				{Name: contestant.Bsm, Kind: contestant.Peer},
+				{Name: contestant.Rueidis, Kind: contestant.Peer},
+				{Name: contestant.OursAcquire},
 			},
 			Samples: map[string][]workload.Sample{
 				contestant.TwoEvalSha: samples(1100, 220, 330), contestant.Bsm: samples(900, 200, 300),

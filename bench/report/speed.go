@@ -20,7 +20,7 @@ func (r *Speed) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### Goals\n\n%s\n%s", goalNote, r.Goals().String())
 	for _, s := range r.Series {
-		fmt.Fprintf(&b, "\n### %s\n\n%d rounds of %v.\n\n%s\n%s", capital(s.Spec.Name()), s.Spec.Rounds, s.Spec.Window, s.outcome(), s.cost())
+		fmt.Fprintf(&b, "\n### %s\n\n%s of %v.\n\n%s\n%s", capital(s.Spec.Name()), plural(s.Spec.Rounds, "round"), s.Spec.Window, s.outcome(), s.cost())
 	}
 	fmt.Fprintf(&b, "\n### Memory of a held lock, bytes\n\n%s", r.weights())
 	return b.String()
@@ -114,6 +114,13 @@ func (r *Speed) weights() *Table {
 		t.Add(w.Name, Number(w.Heap), Number(w.Stack), Number(w.Redis), Number(w.Keys), Number(w.LeftOf), Number(w.LeftN))
 	}
 	return t
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
