@@ -75,7 +75,7 @@ func Free() []Contestant {
 	return []Contestant{
 		twoEvalSha, twoEvalShaRueidis, setNX,
 		bsm(Bsm, 100*time.Millisecond), bsmOld(BsmOld, 100*time.Millisecond), redsyncRecommended, rueidisLock,
-		oursAcquire, oursRetry(OursRetry, 100*time.Millisecond), oursWait,
+		oursAcquire, cancellable(oursAcquire), oursRetry(OursRetry, 100*time.Millisecond), oursWait,
 	}
 }
 
@@ -120,7 +120,7 @@ func ByName(name string) *Contestant {
 }
 
 // newClient is the go-redis client that all get who are built on one: with its
-// defaults, as most programs have it.
+// defaults, but contexts' deadlines bind, as they do in the client of a Lynx service.
 func newClient(addr string) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: addr})
+	return redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
 }

@@ -22,7 +22,9 @@ func (r *Speed) Markdown() string {
 	for _, s := range r.Series {
 		fmt.Fprintf(&b, "\n### %s\n\n%s of %v.\n\n%s\n%s", capital(s.Spec.Name()), plural(s.Spec.Rounds, "round"), s.Spec.Window, s.outcome(), s.cost())
 	}
-	fmt.Fprintf(&b, "\n### Memory of a held lock, bytes\n\n%s", r.weights())
+	if len(r.Weights) > 0 {
+		fmt.Fprintf(&b, "\n### Memory of a held lock, bytes\n\n%s", r.weights())
+	}
 	return b.String()
 }
 

@@ -43,6 +43,9 @@ type worker struct {
 func (w *window) run(around func()) Sample {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	if w.spec.Free { // nobody waits, so there is nothing to call off
+		ctx = context.Background()
+	}
 	var done sync.WaitGroup
 	begin := make(chan struct{})
 	for _, worker := range w.workers {
