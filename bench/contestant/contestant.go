@@ -39,7 +39,10 @@ type Contestant struct {
 	NoLock bool
 	// Once is true when Lock tries once and does not wait.
 	Once bool
-	Open func(addr string) (Session, error)
+	// Sleeps is true when Lock can wait for ever although the lock is free: its
+	// context has to end some time.
+	Sleeps bool
+	Open   func(addr string) (Session, error)
 }
 
 // Session is a contestant's client in one process.
@@ -89,24 +92,33 @@ func Contended() []Contestant {
 	}
 }
 
+// Spinning is Contended beside the floor that excludes nobody, for holds of no time:
+// with others it would be many holders at once.
+func Spinning() []Contestant { return append([]Contestant{twoEvalSha}, Contended()...) }
+
 // Patient are those for long holds: without what only differs in how it spins.
 func Patient() []Contestant {
 	return []Contestant{
-		bsm(Bsm, 100*time.Millisecond), redsyncRecommended, rueidisLock,
+		setNX, bsm(Bsm, 100*time.Millisecond), redsyncRecommended, rueidisLock,
 		oursRetry(OursRetry, 100*time.Millisecond), oursWait,
 	}
 }
 
-// Held are those whose held locks are weighed.
+// Held are those whose held locks are weighed, one after another: none may sleep.
 func Held() []Contestant {
 	return []Contestant{
-		setNX, bsm(Bsm, 100*time.Millisecond), redsyncRecommended, rueidisLock, oursAcquire, oursUnrenewed,
+		setNX, bsm(Bsm, 100*time.Millisecond), redsyncRecommended, rueidisWith(5 * time.Second), oursAcquire, oursUnrenewed,
 	}
 }
 
-// Several are those of the workloads in several processes.
-func Several() []Contestant {
-	return append(Patient(), setNX, bsm(Bsm+", aggressive", aggressive))
+// Several are those of the workloads in several processes; with a hold of no time
+// twoEvalSha is the first.
+func Several(hold time.Duration) []Contestant {
+	all := append(Patient(), bsm(Bsm+", aggressive", aggressive))
+	if hold == 0 {
+		all = append([]Contestant{twoEvalSha}, all...)
+	}
+	return all
 }
 
 // ByName finds a contestant in another process; nil: there is none.

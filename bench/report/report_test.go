@@ -21,7 +21,7 @@ func TestATableIsMarkdown(t *testing.T) {
 
 func TestNumbersHaveThreeDigits(t *testing.T) {
 	for v, want := range map[float64]string{
-		0: "0.00", 1.234: "1.23", 12.34: "12.3", 123.4: "123", 1234.4: "1,234", 1234567: "1,234,567", -1234: "-1,234", -123456: "-123,456",
+		0: "0.00", 1.234: "1.23", 12.34: "12.3", 55.55: "55.5", 123.4: "123", 1234.4: "1,234", 1234567: "1,234,567", -1234: "-1,234", -123456: "-123,456",
 	} {
 		if got := report.Number(v); got != want {
 			t.Errorf("%v is %q, want %q", v, got, want)
@@ -94,6 +94,7 @@ func TestGoalsAreMetMissedOrNotMeasured(t *testing.T) {
 			"bsm 0.10.0 | ≤ 1.00 | 1.00 (0.90) | met |",
 			"on the wire | 2 | 2.00 | met |",
 			"(goal 30) | ≤ 34.0 | 40.0 | **missed** |",
+			"64 goroutines: rate ÷ two EVALSHA | ≥ 1.50 | – | not measured |",
 			"hold 0s: Jain of the 32 workers | ≥ 0.95 | NaN | not measured |",
 			"bytes | ≤ 250 | 251 | **missed** |",
 		}},

@@ -58,12 +58,13 @@ func (s *Series) outcome() *Table {
 	}
 	t.Head = append(t.Head, "double", "failed")
 	for _, c := range s.Contestants {
-		t.Add(s.outcomeOf(c.Name, many)...)
+		t.Add(s.outcomeOf(c, many)...)
 	}
 	return t
 }
 
-func (s *Series) outcomeOf(name string, many bool) []string {
+func (s *Series) outcomeOf(c contestant.Contestant, many bool) []string {
+	name := c.Name
 	row := []string{name, Number(s.median(name, rate))}
 	for _, floor := range s.floors() {
 		row = append(row, spreadOf(s.ratios(name, floor, rate)))
@@ -80,7 +81,11 @@ func (s *Series) outcomeOf(name string, many bool) []string {
 	if s.Spec.Processes > 1 {
 		row = append(row, Number(s.median(name, jainOfProcesses(s.Spec.Workers))))
 	}
-	return append(row, fmt.Sprint(s.sum(name, overlaps)), fmt.Sprint(s.sum(name, failures)))
+	double := fmt.Sprint(s.sum(name, overlaps))
+	if c.NoLock {
+		double = "no lock"
+	}
+	return append(row, double, fmt.Sprint(s.sum(name, failures)))
 }
 
 // floors are those that others are compared with here.

@@ -16,7 +16,7 @@ type Cell struct {
 // in which every one of many waiters has to come by several times are long, and few.
 const (
 	rounds     = 15
-	longRounds = 4
+	longRounds = 3
 )
 
 // Plan is the whole benchmark: in full about a quarter of an hour.
@@ -28,7 +28,7 @@ func Plan() []Cell {
 		add(contestant.Free(), Spec{Workers: n, Free: true, Window: 100*ms + time.Duration(n)*ms/4, Rounds: rounds})
 	}
 	for _, n := range []int{2, 16, 64, 256} {
-		add(contestant.Contended(), Spec{Workers: n, Window: 150 * ms, Rounds: rounds})
+		add(contestant.Spinning(), Spec{Workers: n, Window: 150 * ms, Rounds: rounds})
 	}
 	for _, n := range []int{2, 16, 64} {
 		add(contestant.Contended(), Spec{Workers: n, Hold: ms, Window: 100*ms + time.Duration(n)*5*ms, Rounds: rounds})
@@ -38,9 +38,9 @@ func Plan() []Cell {
 		add(contestant.Patient(), HandOver(processes, 2/processes, 300*ms, rounds))
 	}
 	add(contestant.Patient(), HandOver(1, 64, 2500*ms, longRounds))
-	add(contestant.Patient(), HandOver(1, 256, 7000*ms, longRounds))
+	add(contestant.Patient(), HandOver(1, 256, 8500*ms, longRounds))
 	for _, hold := range []time.Duration{0, ms} {
-		add(contestant.Several(), Spec{Processes: 4, Workers: 8, Hold: hold, Window: 500 * ms, Rounds: rounds})
+		add(contestant.Several(hold), Spec{Processes: 4, Workers: 8, Hold: hold, Window: 500 * ms, Rounds: rounds})
 	}
 	return cells
 }

@@ -70,7 +70,7 @@ func (r *Rig) Run(ctx context.Context, spec Spec) (Sample, error) {
 
 // window makes workers, on a lock each if they are to be free, else all on one.
 func (r *Rig) window(spec Spec) (*window, []*Shared, error) {
-	w := &window{spec: spec}
+	w := &window{spec: spec, forever: spec.Free && !r.contestant.Sleeps}
 	var all []*Shared
 	key := ""
 	for i := range spec.Workers {

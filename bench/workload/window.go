@@ -21,6 +21,7 @@ const yieldEvery = 200 * time.Microsecond
 // window is one run of the workers of this process.
 type window struct {
 	spec    Spec
+	forever bool // the workers' contexts need not end
 	stopped atomic.Bool
 	workers []*worker
 }
@@ -43,7 +44,7 @@ type worker struct {
 func (w *window) run(around func()) Sample {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if w.spec.Free { // nobody waits, so there is nothing to call off
+	if w.forever {
 		ctx = context.Background()
 	}
 	var done sync.WaitGroup
