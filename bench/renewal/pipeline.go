@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pipeline is the least that keeps leases: the keys lie in slices, a few goroutines go
-// round them in batches, and each lock is renewed by a compare and a PEXPIRE when 0.3
-// of its lease is left, as ours is by default.
+// pipeline is the least that keeps leases: the keys stand in a few queues in the order
+// in which they fall due, each with a goroutine that renews them in batches, by a compare
+// and a PEXPIRE, when 0.3 of the lease is left, as ours does by default.
 type pipeline struct {
 	client redis.UniversalClient
 	sha    string
@@ -20,9 +20,15 @@ type pipeline struct {
 	stop   chan struct{}
 	all    sync.WaitGroup
 
-	mu    sync.Mutex // guards parts until they are kept
-	parts [pipelineKeepers][]string
+	mu    sync.Mutex // guards the rest
+	parts [pipelineKeepers][]entry
 	taken int
+}
+
+// entry is a lock that was taken or renewed last at a time.
+type entry struct {
+	key string
+	at  time.Time
 }
 
 const (
@@ -59,36 +65,49 @@ func loadScript(ctx context.Context, client redis.UniversalClient, source string
 }
 
 func (p *pipeline) Take(ctx context.Context, key string) error {
+	at := time.Now()
 	if err := p.client.Set(ctx, key, pipelineValue, p.ttl).Err(); err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	part := &p.parts[p.taken%pipelineKeepers]
-	*part = append(*part, key)
+	*part = append(*part, entry{key, at})
 	p.taken++
 	return nil
 }
 
-// keep goes round its keys once in 0.7 of the lease, at an even pace.
+// keep renews a part until Drop.
 func (p *pipeline) keep(n int) {
 	for {
-		start := time.Now()
-		p.mu.Lock()
-		keys := p.parts[n]
-		p.mu.Unlock()
-		batches := (len(keys) + pipelineBatch - 1) / pipelineBatch
-		period := p.ttl * 7 / 10
-		for i := range batches {
-			p.renew(keys[i*pipelineBatch : min((i+1)*pipelineBatch, len(keys))])
-			if !p.pause(time.Until(start.Add(period * time.Duration(i+1) / time.Duration(batches)))) {
+		batch := p.due(n)
+		if len(batch) == 0 {
+			if !p.pause(p.ttl / 50) {
 				return
 			}
+			continue
 		}
-		if batches == 0 && !p.pause(p.ttl/20) {
-			return
+		at := time.Now()
+		p.renew(batch)
+		p.mu.Lock()
+		for _, e := range batch {
+			p.parts[n] = append(p.parts[n], entry{e.key, at})
 		}
+		p.mu.Unlock()
 	}
+}
+
+// due takes what has to be renewed now from the head of a part.
+func (p *pipeline) due(n int) []entry {
+	limit := time.Now().Add(-p.ttl * 7 / 10)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	part, size := p.parts[n], 0
+	for size < min(len(part), pipelineBatch) && part[size].at.Before(limit) {
+		size++
+	}
+	p.parts[n] = part[size:]
+	return part[:size:size]
 }
 
 func (p *pipeline) pause(d time.Duration) bool {
@@ -100,11 +119,11 @@ func (p *pipeline) pause(d time.Duration) bool {
 	}
 }
 
-func (p *pipeline) renew(keys []string) {
+func (p *pipeline) renew(batch []entry) {
 	ctx, ttl := context.Background(), p.ttl.Milliseconds()
 	cmds, _ := p.client.Pipelined(ctx, func(pipe redis.Pipeliner) error { // errors are those of the commands
-		for _, key := range keys {
-			pipe.EvalSha(ctx, p.sha, []string{key}, pipelineValue, ttl)
+		for _, e := range batch {
+			pipe.EvalSha(ctx, p.sha, []string{e.key}, pipelineValue, ttl)
 		}
 		return nil
 	})
@@ -124,7 +143,7 @@ func (p *pipeline) Drop(ctx context.Context) {
 	close(p.stop)
 	p.all.Wait()
 	for _, part := range p.parts {
-		_ = forEach(part, takers, func(key string) error { return p.client.Del(ctx, key).Err() })
+		_ = forEach(part, takers, func(e entry) error { return p.client.Del(ctx, e.key).Err() })
 	}
 	_ = p.client.Close()
 }
