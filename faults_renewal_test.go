@@ -26,10 +26,11 @@ var faultRowsRenewal = []faultRow{
 
 func refusedInTheRenewalWindow(t *testing.T, r *faultRig) {
 	const ttl, refused = 12 * time.Second, 2500 * time.Millisecond
-	lock := r.held(t, faultOptions(ttl))
+	options := faultOptions(ttl)
+	options.RenewalThreshold = 0.5 // due then, and not up to a tenth of the lease earlier
+	lock := r.held(t, options)
 	acquired := lock.GetAcquiredAt()
-	// Just before the window, which is the last 30 % of the lease.
-	becomes(t, ttl, "the window is near", func() bool { return time.Since(acquired) > ttl*69/100 })
+	becomes(t, ttl, "the window is near", func() bool { return time.Since(acquired) > ttl*49/100 })
 	before := faultEvents.renewals(r.key)
 	r.proxy.Refuse(true)
 	// A negative: the lease is trusted all the time.
