@@ -22,7 +22,7 @@ var needs = map[string][]string{
 	"+script|load":  {"SCRIPT LOAD"}, // then each script's first call brings its source along
 	"+get":          everyCall,
 	"+set":          {"Acquire", "Acquire with TokenClock", "reentry"},
-	"+del":          {"Acquire", "Acquire with TokenClock", "inner Release", "Release", "UnlockByValue"},
+	"+del":          {"inner Release", "Release", "UnlockByValue"}, // and of an acquire that finds a stale count
 	"+exists":       {"Acquire", "Acquire with TokenClock", "Acquire with a negative counter"},
 	"+incr":         {"Acquire", "Acquire with a negative counter"},
 	"+decr":         {"Acquire with a negative counter"},

@@ -174,7 +174,7 @@ func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager, waiting *annou
 	}
 	value := newValue()
 	sent := time.Now()
-	res := m.runner.Run(ctx, rl.acquireCall(value, waiting))
+	res := rl.sendAcquire(ctx, m, value, waiting)
 	if res.Err == nil && res.Reply.Code == script.Done {
 		return rl.start(ctx, m, value, sent, res)
 	}
@@ -201,19 +201,22 @@ func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager, waiting *annou
 	return attempt{err: newError(ErrLockAcquireFailed, nil, "acquiring %q was given up before it ran", rl.key), left: -1, again: true}
 }
 
-func (rl *RedisLock) acquireCall(value string, waiting *announcement) script.Call {
+// sendAcquire asks for the lock. What it needs for that stays on its stack.
+func (rl *RedisLock) sendAcquire(ctx context.Context, m *manager, value string, waiting *announcement) script.Result {
+	var keys [5]string
+	rl.names(keys[:], ownerSuffix, countSuffix, tokenSuffix, roomSuffix)
+	keys[2], keys[3], keys[4] = rl.markKey(value), keys[2], keys[3]
+	if rl.opts.FenceKey != "" {
+		keys[3] = rl.opts.FenceKey
+	}
 	keep, mode := rl.counterArgs()
-	call := script.Call{
-		Script:  acquireScript,
-		Keys:    []string{rl.ownerKey(), rl.countKey(), rl.markKey(value), rl.counterKey()},
-		Args:    []any{value, rl.leaseArg(), keep, mode},
-		Timeout: rl.opts.ScriptCallTimeout,
-	}
+	args := [6]string{value, rl.leaseArg(), keep, mode}
+	call := script.Call{Script: acquireScript, Keys: keys[:4], Args: args[:4], Timeout: rl.opts.ScriptCallTimeout}
 	if waiting != nil {
-		call.Keys = append(call.Keys, rl.roomKey())
-		call.Args = append(call.Args, waiting.channel, waiting.how)
+		args[4], args[5] = waiting.channel, waiting.how
+		call.Keys, call.Args = keys[:5], args[:6]
 	}
-	return call
+	return m.runner.Run(ctx, call)
 }
 
 // leaseArg is the lease of a new hold, in ms.
@@ -278,7 +281,7 @@ func (rl *RedisLock) reenter(ctx context.Context, h *hold) attempt {
 	sent := time.Now()
 	res := h.manager.runner.Run(ctx, script.Call{
 		Script: reenterScript, Keys: keys, Timeout: rl.opts.ScriptCallTimeout,
-		Args: []any{
+		Args: []string{
 			h.value, strconv.FormatInt(ttl.Milliseconds(), 10), strconv.Itoa(depth + 1),
 			strconv.FormatInt(rl.counterTTL(ttl), 10),
 		},

@@ -174,17 +174,17 @@ func (m *manager) renewOne(ctx context.Context, a *ask, sent time.Time) {
 // renewMany is one call for all: within the time of the hold whose lease ends first.
 func (m *manager) renewMany(ctx context.Context, asked []*ask, sent time.Time) {
 	parts := make([]script.Part, len(asked))
-	args := make([]any, 0, 3*len(asked))
+	args := make([]string, 0, 3*len(asked))
 	first := asked[0].until
 	var ttl time.Duration
-	var least, one, two any = nil, "1", "2" // mostly the same for all, and made once
+	var least string // mostly the same for all
 	for i, a := range asked {
 		if a.ttl != ttl {
 			ttl, least = a.ttl, strconv.FormatInt(a.ttl.Milliseconds(), 10)
 		}
-		keys, n := a.hold.keys(), one
+		keys, n := a.hold.keys(), "1"
 		if len(keys) > 1 {
-			n = two
+			n = "2"
 		}
 		args = append(args, a.hold.value, least, n)
 		parts[i] = script.Part{Keys: keys, Args: args[3*i : 3*i+3 : 3*i+3]}
@@ -260,7 +260,7 @@ func (m *manager) touchAll(ctx context.Context, batch []ask) {
 		touched = append(touched, a)
 		parts = append(parts, script.Part{
 			Keys: []string{a.hold.lock.counterKey()},
-			Args: []any{strconv.FormatInt(a.hold.lock.counterTTL(a.ttl), 10)},
+			Args: []string{strconv.FormatInt(a.hold.lock.counterTTL(a.ttl), 10)},
 		})
 	}
 	switch len(touched) {

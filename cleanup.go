@@ -68,7 +68,7 @@ func (c *cleanups) put(one *cleanup, at time.Time) bool {
 // answered. late: a send of its acquire was not answered and may still arrive; a
 // mark is left, so that it takes nothing then. lease is what Redis may have given it.
 func (m *manager) clean(lock *RedisLock, value string, late bool, lease time.Duration) {
-	call := lock.releaseCall(value, true, late)
+	call := lock.releaseCall(new(releaseWords), value, true, late)
 	call.Timeout = lock.callTime()
 	m.later(&cleanup{key: lock.key, call: call, mark: late, worth: max(lock.markTTL(), lease)})
 }

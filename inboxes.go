@@ -151,7 +151,7 @@ func (m *manager) passOn(key, channel string) {
 	m.later(&cleanup{
 		key: key, worth: wakeWorth,
 		call: script.Call{
-			Script: wakeScript, Keys: []string{tag + ownerSuffix, tag + roomSuffix}, Args: []any{channel}, Timeout: wakeTimeout,
+			Script: wakeScript, Keys: []string{tag + ownerSuffix, tag + roomSuffix}, Args: []string{channel}, Timeout: wakeTimeout,
 		},
 	})
 }

@@ -9,6 +9,7 @@ package redislock
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,20 +98,40 @@ func (rl *RedisLock) counterKey() string {
 	return rl.tag + tokenSuffix
 }
 
+// names are keys of the lock with these suffixes, cut from one string.
+func (rl *RedisLock) names(into []string, suffixes ...string) {
+	var all strings.Builder
+	n := len(rl.tag) * len(suffixes)
+	for _, suffix := range suffixes {
+		n += len(suffix)
+	}
+	all.Grow(n)
+	for _, suffix := range suffixes {
+		all.WriteString(rl.tag)
+		all.WriteString(suffix)
+	}
+	rest := all.String()
+	for i, suffix := range suffixes {
+		n := len(rl.tag) + len(suffix)
+		into[i], rest = rest[:n], rest[n:]
+	}
+}
+
 func (rl *RedisLock) markKey(value string) string { return rl.tag + markSuffix + value }
 
 // markTTL is how long a value that was given up is refused.
 func (rl *RedisLock) markTTL() time.Duration { return max(rl.opts.Expiration, minMark) }
 
-// counterTTL is the least TTL, in ms, that a call with this lease leaves the
-// counter; 0 with a FenceKey. An eighth of TokenTTL is added, so that a renewed
-// hold has to refresh it only once in that time.
+// counterTTL is the TTL, in ms, that a call with this lease gives the counter; 0 with a
+// FenceKey. It is a quarter more than the counter has to live, so that it need not be
+// set each time: an acquire does when a tenth is used up, and leaves an eighth more than
+// is needed; a renewed hold does once in an eighth of TokenTTL.
 func (rl *RedisLock) counterTTL(lease time.Duration) int64 {
 	if rl.opts.FenceKey != "" {
 		return 0
 	}
-	ttl := max(rl.opts.TokenTTL.Milliseconds(), 1)
-	return lease.Milliseconds() + ttl + ttl/8
+	ttl := lease.Milliseconds() + max(rl.opts.TokenTTL.Milliseconds(), 1)
+	return ttl + ttl/4
 }
 
 // callTime bounds calls made for the lock that no caller waits for.

@@ -147,7 +147,7 @@ func (p *Plugin) CheckHealth() error {
 // ping asks about a lock that cannot exist: its key is empty.
 func (m *manager) ping(ctx context.Context) error {
 	return m.runner.Run(ctx, script.Call{
-		Script: statusScript, Keys: []string{HashTag("") + ownerSuffix}, Args: []any{""},
+		Script: statusScript, Keys: []string{HashTag("") + ownerSuffix}, Args: []string{""},
 	}).Err
 }
 

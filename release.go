@@ -165,7 +165,7 @@ func (rl *RedisLock) settleDepth(ctx context.Context, h *hold, depth int) {
 func (rl *RedisLock) sendDepth(ctx context.Context, h *hold, depth int) script.Result {
 	res := h.manager.runner.Run(ctx, script.Call{
 		Script: leaveScript, Keys: []string{rl.ownerKey(), rl.countKey()}, Timeout: rl.opts.ScriptCallTimeout,
-		Args: []any{h.value, strconv.Itoa(depth)},
+		Args: []string{h.value, strconv.Itoa(depth)},
 	})
 	h.noteDepthCall(res)
 	return res
@@ -185,7 +185,8 @@ func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 			return rl.released(h, rl.handOver(ctx, h, next), false)
 		}
 	}
-	call := rl.releaseCall(h.value, h.hasCount(), owes)
+	var words releaseWords
+	call := rl.releaseCall(&words, h.value, h.hasCount(), owes)
 	call.Timeout = rl.opts.ScriptCallTimeout
 	res := h.manager.runner.Run(ctx, call)
 	refused := res.Err == nil && res.Reply.Code == script.Owed
@@ -211,19 +212,27 @@ func (rl *RedisLock) released(h *hold, res script.Result, repeat bool) (string, 
 	return resultNotHeld, h.tell(notHeld(h.err()))
 }
 
+// releaseWords is the memory for what a release says.
+type releaseWords struct {
+	keys [4]string
+	args [2]string
+}
+
 // releaseCall frees what value owns. mark: a request of its acquire may still arrive.
-func (rl *RedisLock) releaseCall(value string, counted, mark bool) script.Call {
-	call := script.Call{Script: releaseScript, Keys: []string{rl.ownerKey(), rl.roomKey()}, Bare: 1}
-	ttl := "0"
+func (rl *RedisLock) releaseCall(in *releaseWords, value string, counted, mark bool) script.Call {
+	n := 2
+	rl.names(in.keys[:], ownerSuffix, roomSuffix)
+	in.args = [2]string{value, "0"}
 	if counted || mark {
-		call.Keys = append(call.Keys, rl.countKey())
+		in.keys[n] = rl.countKey()
+		n++
 	}
 	if mark {
-		call.Keys = append(call.Keys, rl.markKey(value))
-		ttl = strconv.FormatInt(rl.markTTL().Milliseconds(), 10)
+		in.keys[n] = rl.markKey(value)
+		n++
+		in.args[1] = strconv.FormatInt(rl.markTTL().Milliseconds(), 10)
 	}
-	call.Args = []any{value, ttl}
-	return call
+	return script.Call{Script: releaseScript, Keys: in.keys[:n], Args: in.args[:], Bare: 1}
 }
 
 // settleRelease repeats a release that got no answer, before a new acquisition: the

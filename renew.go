@@ -140,7 +140,7 @@ func (h *hold) endRenew(res script.Result, ttl time.Duration, before time.Time) 
 func (h *hold) renewCall(ttl time.Duration, how string, timeout time.Duration) script.Call {
 	return script.Call{
 		Script: renewScript, Keys: h.keys(), Bare: 1, Timeout: timeout,
-		Args: []any{h.value, strconv.FormatInt(ttl.Milliseconds(), 10), how},
+		Args: []string{h.value, strconv.FormatInt(ttl.Milliseconds(), 10), how},
 	}
 }
 
@@ -165,7 +165,7 @@ func (h *hold) touch(ctx context.Context, ttl, left time.Duration) {
 	sent := time.Now()
 	res := h.manager.runner.Run(ctx, script.Call{
 		Script: touchScript, Keys: []string{h.lock.counterKey()},
-		Args:    []any{strconv.FormatInt(h.lock.counterTTL(ttl), 10)},
+		Args:    []string{strconv.FormatInt(h.lock.counterTTL(ttl), 10)},
 		Timeout: limit,
 	})
 	if res.Err == nil {
@@ -217,7 +217,7 @@ func (rl *RedisLock) ask(ctx context.Context) (left time.Duration, held bool, er
 		return 0, false, ctx.Err()
 	}
 	res := h.manager.runner.Run(ctx, script.Call{
-		Script: statusScript, Keys: []string{rl.ownerKey()}, Args: []any{h.value},
+		Script: statusScript, Keys: []string{rl.ownerKey()}, Args: []string{h.value},
 		Timeout: rl.opts.ScriptCallTimeout,
 	})
 	switch {

@@ -61,7 +61,7 @@ func (p provider) unlockElsewhere(ctx context.Context, key, value string) (strin
 	for depth := int64(0); ctx.Err() == nil; {
 		res := m.runner.Run(ctx, script.Call{
 			Script: unlockScript, Keys: []string{tag + ownerSuffix, tag + countSuffix, tag + roomSuffix},
-			Args: []any{value, strconv.FormatInt(depth, 10)}, Once: depth > 1,
+			Args: []string{value, strconv.FormatInt(depth, 10)}, Once: depth > 1,
 		})
 		switch {
 		case res.Err != nil:

@@ -5,7 +5,7 @@
 --       5 room (only for a waiter)
 -- ARGV  1 value (fresh for every new acquisition)
 --       2 lease, ms
---       3 least TTL of the counter, ms; 0: a FenceKey, which has no TTL
+--       3 TTL of the counter, ms (set again when a tenth of it is used up); 0: a FenceKey, which has none
 --       4 "clock": TokenClock; "": TokenCounter
 --       5 the waiter's channel, to be told on; "": it will not hear anything
 --       6 "front": it was told, and somebody may have been quicker; "probe": look first
@@ -44,6 +44,7 @@ local function refused(left)
   return {6, left}
 end
 
+local stale = false -- a count without an owner means nothing
 local owner = redis.pcall('GET', KEYS[1])
 if type(owner) == 'table' then return named(owner, KEYS[1]) end
 if owner and owner ~= ARGV[1] then return refused(redis.call('PTTL', KEYS[1])) end
@@ -51,17 +52,19 @@ if owner then
   -- A re-send: the same answer again. Only a counter lost since is minted anew.
   local token = redis.pcall('GET', KEYS[4])
   if type(token) == 'string' then return {1, token} end
-elseif redis.call('EXISTS', KEYS[3]) == 1 then
-  return {4, 0}
-elseif room then
-  local left = kept()
+else
+  if redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then
+    if redis.call('EXISTS', KEYS[3]) == 1 then return {4, 0} end
+    stale = true
+  end
+  local left = room and kept() or 0
   if left > 0 then return refused(left) end
 end
 
 local token = mint(KEYS[4], ARGV[4], tonumber(ARGV[3]))
 if type(token) == 'table' then return token end
 if not owner then
-  redis.call('DEL', KEYS[2]) -- a count without an owner means nothing
+  if stale then redis.call('DEL', KEYS[2]) end
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 end
 return {1, token}

@@ -5,7 +5,7 @@
 -- KEYS  1 owner   2 room   3 count   4 mark of the new value   5 counter of the new hold
 --       With the owner alone (a slot that is being moved) it only frees the lock.
 -- ARGV  1 old value   2 new value (fresh)   3 its lease, ms
---       4 least TTL of the counter, ms; 0: a FenceKey   5 "clock": TokenClock; ""
+--       4 TTL of the counter, ms; 0: a FenceKey   5 "clock": TokenClock; ""
 --       6 the process's channel, "": none
 --       7 "queued": the channel may be in the room; "yield": others go first, if there
 --         are any; ""

@@ -1,6 +1,6 @@
 -- mint: the next fencing token of a counter, as a number or an exact string, or an
 -- error that names the counter. Not a script of its own: it stands before those that
--- begin a hold. keep is the least TTL of the counter in ms; 0: a FenceKey, which has none.
+-- begin a hold. keep is the TTL of the counter in ms; 0: a FenceKey, which has none.
 local function named(reply, key)
   return {err = reply.err .. ' (key ' .. key .. ')'}
 end
@@ -29,7 +29,8 @@ local function mint(counter, mode, keep)
   end
   -- Lua's numbers are doubles: from 2^53 on only the string is exact.
   if token >= 9007199254740992 then token = redis.call('GET', counter) end
-  if keep > 0 and redis.call('PTTL', counter) < keep then
+  -- A tenth of it may be used up, so that not every hold has to set it.
+  if keep > 0 and redis.call('PTTL', counter) < keep * 9 / 10 then
     redis.call('PEXPIRE', counter, keep)
   end
   return token

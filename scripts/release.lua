@@ -21,7 +21,6 @@ local owner = redis.pcall('GET', KEYS[1])
 if type(owner) == 'table' and string.sub(owner.err, 1, 9) ~= 'WRONGTYPE' then return owner end
 if not owner then return owed and {7, 3} or {3, 0} end
 if owner ~= ARGV[1] then return owed and {7, 2} or {2, 0} end
-redis.call('DEL', KEYS[1])
-if KEYS[3] then redis.call('DEL', KEYS[3]) end
+if KEYS[3] then redis.call('DEL', KEYS[1], KEYS[3]) else redis.call('DEL', KEYS[1]) end
 if KEYS[2] then tell(KEYS[2], KEYS[1]) end
 return owed and {7, 1} or {1, 0}

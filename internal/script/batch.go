@@ -26,7 +26,7 @@ type Batch struct {
 // Part is one lock's share of a batch. All its keys are in one Cluster slot.
 type Part struct {
 	Keys []string
-	Args []any
+	Args []string
 }
 
 // Route is where a key's commands go at the moment. It can be compared: the parts
@@ -82,13 +82,13 @@ func (r *Runner) RunBatch(ctx context.Context, batch Batch) (codes []int64, res 
 }
 
 // joined are the keys and arguments of the parts with these indices; nil: of all.
-func joined(parts []Part, indices []int) (keys []string, args []any) {
+func joined(parts []Part, indices []int) (keys, args []string) {
 	add := func(p Part) {
 		keys = append(keys, p.Keys...)
 		args = append(args, p.Args...)
 	}
 	if indices == nil {
-		keys, args = make([]string, 0, len(parts)), make([]any, 0, len(parts)*3)
+		keys, args = make([]string, 0, len(parts)), make([]string, 0, len(parts)*3)
 		for _, p := range parts {
 			add(p)
 		}
@@ -136,7 +136,7 @@ func bySlot(parts []Part) [][]int {
 // each slot. It goes to the node's own client, since that of the Cluster would follow
 // redirects, and pause before it does, while the other replies wait. The value has
 // the parts' codes.
-func (r *Runner) pipelined(ctx context.Context, call Call, state *sendState) (any, error) {
+func (r *Runner) pipelined(ctx context.Context, call *Call, state *sendState) (any, error) {
 	node, err := r.cluster.MasterForKey(ctx, call.parts[0].Keys[0])
 	if err != nil {
 		return nil, state.left(err)
@@ -147,9 +147,9 @@ func (r *Runner) pipelined(ctx context.Context, call Call, state *sendState) (an
 	for g := range groups {
 		all[g] = g
 	}
-	again := call.send(ctx, node, state, groups, cmds, all, "evalsha", call.Script.sha)
+	again := call.send(ctx, node, state, groups, cmds, all, verbSHA, call.Script.bySHA)
 	if len(again) > 0 && state.rewind() { // NOSCRIPT
-		call.send(ctx, node, state, groups, cmds, again, "eval", call.Script.source)
+		call.send(ctx, node, state, groups, cmds, again, verbText, call.Script.byText)
 	}
 	value := make([]any, len(call.parts))
 	for i := range value {
@@ -177,12 +177,13 @@ func (r *Runner) pipelined(ctx context.Context, call Call, state *sendState) (an
 
 // send sends the commands of the given groups in one pipeline, and returns those
 // groups whose script the node does not know.
-func (c *Call) send(ctx context.Context, node *redis.Client, state *sendState, groups [][]int, cmds []command, which []int, name, payload string) (unknown []int) {
+func (c *Call) send(ctx context.Context, node *redis.Client, state *sendState, groups [][]int, cmds []command, which []int, verb, script any) (unknown []int) {
 	pipe := node.Pipeline()
 	for _, g := range which {
 		keys, args := joined(c.parts, groups[g])
-		cmds[g] = newCommand(ctx, state, name, payload, keys, args)
-		_ = pipe.Process(ctx, cmds[g])
+		cmds[g] = command{}
+		cmds[g].fill(ctx, state, verb, script, keys, args)
+		_ = pipe.Process(ctx, &cmds[g])
 	}
 	_, err := pipe.Exec(ctx)
 	for _, g := range which {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +27,7 @@ return codes`)
 func each(timeout time.Duration, keys ...string) script.Batch {
 	b := script.Batch{Script: eachScript, Timeout: timeout}
 	for i, key := range keys {
-		b.Parts = append(b.Parts, script.Part{Keys: []string{key}, Args: []any{i + 1}})
+		b.Parts = append(b.Parts, script.Part{Keys: []string{key}, Args: []string{strconv.Itoa(i + 1)}})
 	}
 	return b
 }

@@ -8,22 +8,36 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// fewWords is how many keys and arguments a command has room for itself.
+const fewWords = 12
+
 // command is sent once: without NoRetry go-redis would send a script again
 // after a lost reply, and nobody would know that it ran twice.
+//
+// All of it but go-redis's part is one piece of memory. Its words are pointers to strings, which go-redis
+// takes like strings, because a string in an interface is a piece of its own.
 type command struct {
 	*redis.Cmd
 	state *sendState
+	args  []any
+
+	own   sendState // of a send with one command
+	until deadline
+	texts [fewWords]string
+	words [3 + fewWords]any
 }
 
-func (command) NoRetry() bool { return true }
+func (*command) NoRetry() bool { return true }
 
-func (c command) Clone() redis.Cmder { return command{c.Cmd.Clone().(*redis.Cmd), c.state} }
+func (c *command) Clone() redis.Cmder {
+	return &command{Cmd: c.Cmd.Clone().(*redis.Cmd), state: c.state, args: c.args}
+}
 
 // Args are the command's words. go-redis asks for them when it writes them to a
 // connection; those of a send that was withdrawn before are a PING's.
-func (c command) Args() []any {
+func (c *command) Args() []any {
 	if c.state.write() {
-		return c.Cmd.Args()
+		return c.args
 	}
 	return []any{"ping"}
 }
@@ -63,14 +77,20 @@ func (s *sendState) left(err error) error {
 	return err
 }
 
-func newCommand(ctx context.Context, state *sendState, name, payload string, keys []string, args []any) command {
-	words := make([]any, 0, 3+len(keys)+len(args))
-	words = append(words, name, payload, len(keys))
-	for _, key := range keys {
-		words = append(words, key)
+// fill makes the command that runs a script, by its name (EVALSHA) or its text (EVAL).
+func (c *command) fill(ctx context.Context, state *sendState, verb, script any, keys, args []string) {
+	texts, words := c.texts[:0], c.words[:0]
+	if n := len(keys) + len(args); n > fewWords {
+		texts, words = make([]string, 0, n), make([]any, 0, n+3)
 	}
-	words = append(words, args...)
-	cmd := redis.NewCmd(ctx, words...)
-	cmd.SetFirstKeyPos(3)
-	return command{cmd, state}
+	words = append(words, verb, script, len(keys))
+	for _, part := range [2][]string{keys, args} {
+		for _, text := range part {
+			texts = append(texts, text)
+			words = append(words, &texts[len(texts)-1])
+		}
+	}
+	c.state, c.args = state, words
+	c.Cmd = redis.NewCmd(ctx, words...)
+	c.SetFirstKeyPos(3)
 }

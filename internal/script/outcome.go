@@ -30,10 +30,11 @@ var errUnwritten = errors.New("no connection to Redis")
 
 // classify names what a send that ended in err is known to have done.
 func classify(err error) outcome {
+	if err == nil {
+		return answered
+	}
 	var reply redis.Error
 	switch {
-	case err == nil:
-		return answered
 	case errors.As(err, &reply):
 		return classifyReply(reply.Error())
 	case errors.Is(err, errUnwritten), errors.Is(err, redis.ErrClosed), errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
@@ -44,6 +45,12 @@ func classify(err error) outcome {
 		return notRun
 	}
 	return unknown
+}
+
+// isReply says that an error is what Redis answered.
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
 }
 
 func classifyReply(text string) outcome {

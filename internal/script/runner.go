@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,6 +17,10 @@ const fallbackRead = 5 * time.Second
 // Pauses between sends that did not run.
 const firstPause, longestPause = 2 * time.Millisecond, 50 * time.Millisecond
 
+// promptness is how late a cancellation may be noticed while Redis says nothing. A
+// goroutine for every call that somebody could cancel would double what a call costs.
+const promptness = 300 * time.Millisecond
+
 // lastSend is the least time a repeated send is given: one that is cut off at once
 // would only turn "it did not run" into an unknown outcome.
 const lastSend = 30 * time.Millisecond
@@ -23,10 +28,11 @@ const lastSend = 30 * time.Millisecond
 // Runner sends scripts through one client.
 type Runner struct {
 	client redis.UniversalClient
-	// inline: the client lets go of a call at its context's deadline, so that a
-	// call nobody can cancel needs no goroutine to be left behind.
-	inline bool
-	read   time.Duration // the client's read timeout
+	// inline: the client lets go of a call at its context's deadline, so that it
+	// needs no goroutine to be left behind.
+	inline    bool
+	deadlines deadlines
+	read      time.Duration // the client's read timeout
 	// cluster is the client, when it is one of a Cluster.
 	cluster Cluster
 	// lost is told of every send without an answer. go-redis's ClusterClient goes
@@ -65,7 +71,7 @@ func (r *Runner) setRead(d time.Duration) {
 type Call struct {
 	Script  *Script
 	Keys    []string
-	Args    []any
+	Args    []string
 	Timeout time.Duration // the call's own time with all its re-sends; 0: none of its own
 	Once    bool          // never re-send what may have run
 	// Bare: how many of Keys are enough, for a script that can do without the
@@ -196,13 +202,32 @@ func giveUp(ctx context.Context, call Call, res Result, err, cause error, over b
 	return res
 }
 
+// Verbs, as words of a command.
+var verbSHA, verbText any = "evalsha", "eval"
+
 // send is one send; NOSCRIPT is no outcome, the source follows at once (EVAL).
-// It returns at the limit and when ctx ends, whatever the client does.
+// It returns at the limit and when ctx ends, whatever the client does; but a
+// cancellation is noticed up to promptness late, where nobody has to be left behind
+// at the limit.
 func (r *Runner) send(ctx context.Context, call Call, limit time.Time) (any, error) {
-	state := new(sendState)
-	if r.inline && ctx.Done() == nil {
-		return r.exchange(ctx, call, limit, state)
+	if r.inline && (ctx.Done() == nil || time.Until(limit) <= promptness) {
+		cmd := new(command)
+		cmd.until = r.deadlines.at(ctx, limit)
+		return r.exchange(&cmd.until, &call, &cmd.own, cmd)
 	}
+	return r.sendApart(ctx, call.apart(), limit)
+}
+
+// apart is a copy that a goroutine may keep.
+func (c *Call) apart() Call {
+	own := *c
+	own.Keys, own.Args = slices.Clone(c.Keys), slices.Clone(c.Args)
+	return own
+}
+
+// sendApart is a send in a goroutine of its own, which can be left behind.
+func (r *Runner) sendApart(ctx context.Context, call Call, limit time.Time) (any, error) {
+	state := new(sendState)
 	type result struct {
 		value any
 		err   error
@@ -211,7 +236,9 @@ func (r *Runner) send(ctx context.Context, call Call, limit time.Time) (any, err
 	// own timeout and nobody waits for it. It touches nothing of the caller's.
 	got := make(chan result, 1)
 	go func() {
-		value, err := r.exchange(ctx, call, limit, state)
+		bounded, cancel := context.WithDeadline(ctx, limit)
+		defer cancel()
+		value, err := r.exchange(bounded, &call, state, new(command))
 		got <- result{value, err}
 	}()
 	late := time.NewTimer(time.Until(limit))
@@ -226,20 +253,18 @@ func (r *Runner) send(ctx context.Context, call Call, limit time.Time) (any, err
 	}
 }
 
-func (r *Runner) exchange(ctx context.Context, call Call, limit time.Time, state *sendState) (any, error) {
-	ctx, cancel := context.WithDeadline(ctx, limit)
-	defer cancel()
+func (r *Runner) exchange(ctx context.Context, call *Call, state *sendState, cmd *command) (any, error) {
 	if call.parts != nil {
 		return r.pipelined(ctx, call, state)
 	}
-	cmd := newCommand(ctx, state, "evalsha", call.Script.sha, call.Keys, call.Args)
+	cmd.fill(ctx, state, verbSHA, call.Script.bySHA, call.Keys, call.Args)
 	err := r.process(ctx, cmd)
 	if noScript(err) && state.rewind() {
-		cmd = newCommand(ctx, state, "eval", call.Script.source, call.Keys, call.Args)
+		cmd = new(command)
+		cmd.fill(ctx, state, verbText, call.Script.byText, call.Keys, call.Args)
 		err = r.process(ctx, cmd)
 	}
-	var reply redis.Error
-	if err != nil && !errors.As(err, &reply) {
+	if err != nil && !isReply(err) {
 		return nil, state.left(err) // also of a connection that broke before it was handed out
 	}
 	return cmd.Result()
@@ -247,7 +272,7 @@ func (r *Runner) exchange(ctx context.Context, call Call, limit time.Time, state
 
 // process gives the command's own error where the client returns before it is there
 // (AsyncAutoPipeline).
-func (r *Runner) process(ctx context.Context, cmd command) error {
+func (r *Runner) process(ctx context.Context, cmd *command) error {
 	if err := r.client.Process(ctx, cmd); err != nil {
 		return err
 	}

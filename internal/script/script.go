@@ -27,12 +27,15 @@ const (
 // Script is one Lua source and its SHA-1.
 type Script struct {
 	name, source, sha string
+	bySHA, byText     any // sha and source, as words of a command
 }
 
 // New makes a script; name is for error messages.
 func New(name, source string) *Script {
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // as above
-	return &Script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
+	s := &Script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
+	s.bySHA, s.byText = s.sha, s.source
+	return s
 }
 
 // Cluster is what a *redis.ClusterClient has and other clients have not; an interface,

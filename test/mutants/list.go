@@ -45,12 +45,12 @@ var mutants = []mutant{
 	}, lateness},
 	{"token minted after the owner, by its release", []patch{
 		{"scripts/mint.lua", "return redis.pcall('INCR', counter)", "return (tonumber(redis.call('GET', counter)) or 0) + 1"},
-		{"scripts/release.lua", "redis.call('DEL', KEYS[1])\n", "redis.call('DEL', KEYS[1])\nredis.call('INCR', (string.gsub(KEYS[1], ':owner$', ':token')))\n"},
+		{"scripts/release.lua", "if KEYS[2] then tell", "redis.call('INCR', (string.gsub(KEYS[1], ':owner$', ':token')))\nif KEYS[2] then tell"},
 	}, lateness},
 	{"late packet frees the next hold: the owner value is the instance's", []patch{
 		{"acquire.go", "\t_ \"embed\"\n", "\t_ \"embed\"\n\t\"fmt\"\n"},
 		{"acquire.go", "value := newValue()", "value := fmt.Sprintf(\"%s%p\", prefix(), rl)"},
-		{"scripts/acquire.lua", "elseif redis.call('EXISTS', KEYS[3]) == 1 then\n  return {4, 0}\n", ""},
+		{"scripts/acquire.lua", "    if redis.call('EXISTS', KEYS[3]) == 1 then return {4, 0} end\n", ""},
 	}, lateness},
 	{"partial release frees the lock", []patch{
 		{"scripts/leave.lua", "  redis.call('DEL', KEYS[2]) -- no count means one level\n", "  redis.call('DEL', KEYS[1], KEYS[2])\n"},
@@ -65,6 +65,6 @@ var mutants = []mutant{
 		{"hold.go", "expired := h.phase == held && lease.Left(h.until, now) <= 0", "expired := h.phase == held && lease.Left(h.until, now) <= -50*time.Millisecond"},
 	}, []string{nemesis.BlackHoleMove}},
 	{"the release only says that it freed the lock", []patch{
-		{"scripts/release.lua", "redis.call('DEL', KEYS[1])\n", "redis.call('PERSIST', KEYS[1])\n"},
+		{"scripts/release.lua", "else redis.call('DEL', KEYS[1]) end", "else redis.call('PERSIST', KEYS[1]) end"},
 	}, lateness},
 }
