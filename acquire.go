@@ -36,7 +36,7 @@ type attempt struct {
 	// again: another try may succeed, the lock was refused or Redis did not answer.
 	again  bool
 	queued bool // the waiter's process is told when the lock is free
-	sure   bool // Redis has answered, or whatever the try may leave will be cleaned up
+	sure   bool // it is Redis that has refused it
 	handed bool // by a release in this process
 }
 
@@ -187,7 +187,6 @@ func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager, waiting *annou
 			err:   rl.acquireFailed(ctx, res.Err),
 			left:  -1,
 			again: (res.NotRun || res.Unanswered) && ended(ctx) == nil && !isClosed(res.Err),
-			sure:  res.Unanswered,
 		}
 	case res.Reply.Code == script.Other, res.Reply.Code == script.Queued:
 		return attempt{

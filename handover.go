@@ -22,15 +22,16 @@ var (
 
 // Bounds of the hand-overs in one process without a break, so that others get their
 // turn: processes that have announced themselves after the first two, whoever
-// merely polls after the third.
+// merely polls after the third, which counts the time that this process has held it.
 const (
 	runLength = 32
 	runTime   = 50 * time.Millisecond
-	longRun   = time.Second
-	// keptAway is how long the process's waiters then leave the lock alone. A poller
-	// that tries every 100 ms, give or take half, comes by in that time with even odds;
-	// a longer break every second would show in the waits of everybody else.
+	longUse   = time.Second
+	// keptAway is how long all who wait then leave the lock alone. A poller that tries
+	// every 100 ms, give or take half, comes by in that time with even odds; a longer
+	// break every second would show in the waits of everybody else.
 	keptAway = 60 * time.Millisecond
+	quietly  = "60" // keptAway for scripts/release.lua
 )
 
 // run is a row of hand-overs without a break.
@@ -59,25 +60,26 @@ func (o *offer) decline(queued bool) {
 }
 
 // successor is the waiter of this process that gets the lock of a hold which is
-// about to be released, with the gate of its instance; nil: nobody does.
-func (m *manager) successor(h *hold) *offer {
-	line := m.line(h.lock.key)
-	if h.run != nil && time.Since(h.run.since) >= longRun {
-		waiters.KeepAway(line, time.Now().Add(keptAway))
-		return nil
+// about to be released, with the gate of its instance; nil: nobody does. quiet: nobody
+// who waits is to be told either.
+func (m *manager) successor(h *hold) (next *offer, quiet bool) {
+	line, now := m.line(h.lock.key), time.Now()
+	if waiters.Use(line, now.Sub(h.acquired)) >= longUse {
+		waiters.KeepAway(line, now.Add(keptAway))
+		return nil, true
 	}
 	o, ok := waiters.Take(line)
 	if !ok {
-		return nil
+		return nil, false
 	}
 	if m.admits() == nil && o.lock.tryEnter() {
 		if o.lock.settled() {
-			return o
+			return o, false
 		}
 		o.lock.leave()
 	}
 	o.decline(false)
-	return nil
+	return nil, false
 }
 
 // handOver releases a hold by making a new one of the waiter's, in one step.

@@ -159,7 +159,7 @@ func (h *hold) lose(latest phase, reason LossReason, now time.Time) bool {
 		recordRenewGivenUp()
 	}
 	dispatch.failed(h.lock.key, newError(ErrLockRenewalFailed, lost, "renewing %q", h.lock.key))
-	waiters.Tell(h.manager.line(h.lock.key))
+	waiters.Freed(h.manager.line(h.lock.key))
 	return true
 }
 

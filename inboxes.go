@@ -73,8 +73,8 @@ func (m *manager) openInbox(client inbox.Subscriber, node any) *mailbox {
 	box := &mailbox{node: node}
 	box.Inbox = inbox.Open(client, channel, inbox.Handlers{
 		Message: func(owner string) { m.heard(channel, owner) },
-		Missed:  func() { waiters.TellAll(func(line waitKey) bool { return line.client == m.id }) },
-		Ended:   m.inboxEnded,
+		Missed:  m.tellAll,
+		Ended:   func() { m.inboxEnded(box) },
 	})
 	if m.inboxes.byNode == nil {
 		m.inboxes.byNode = make(map[any]*mailbox)
@@ -85,10 +85,39 @@ func (m *manager) openInbox(client inbox.Subscriber, node any) *mailbox {
 	return box
 }
 
-func (m *manager) inboxEnded() {
+// inboxEnded has those who relied on it look how it stands, when it is Redis that has
+// ended it.
+func (m *manager) inboxEnded(box *mailbox) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.inboxes.open--
+	if box.users > 0 {
+		m.tellAll()
+	}
+	m.settle()
+}
+
+func (m *manager) tellAll() {
+	waiters.TellAll(func(line waitKey) bool { return line.client == m.id })
+}
+
+// startWaiting takes a waiter in; the channel is closed when a drain ends its wait.
+func (m *manager) startWaiting() (<-chan struct{}, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.drains.Load() > 0 || !process.enlist(m) {
+		return nil, stopping()
+	}
+	m.waiting++
+	recordWaiting(1)
+	return m.giveUp, nil
+}
+
+func (m *manager) endWaiting() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waiting--
+	recordWaiting(-1)
 	m.settle()
 }
 

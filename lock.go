@@ -189,8 +189,10 @@ func (rl *RedisLock) settled() bool {
 	return h == nil || h.state() == released || (h.state() == lost && !h.untoldLoss())
 }
 
-// begin makes h the hold of the instance and lets its own waiters reenter.
+// begin makes h the hold of the instance and lets its own waiters reenter; those of
+// other instances know that the lock will come to them.
 func (rl *RedisLock) begin(h *hold) {
+	waiters.Held(h.manager.line(rl.key), h.expiry())
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.hold = h

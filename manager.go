@@ -42,6 +42,8 @@ type manager struct {
 	limit    int       // the largest WorkerPoolSize asked for; 0: none yet
 	cleanups cleanups
 	inboxes  inboxes
+	waiting  int           // waiters
+	giveUp   chan struct{} // closed by a drain: those that wait do no longer
 	timer    *time.Timer
 	armed    time.Time // when timer fires; zero: it does not
 	changed  chan struct{}
@@ -67,7 +69,7 @@ func newManager(client redis.UniversalClient) *manager {
 	_, cluster := client.(script.Cluster)
 	m := &manager{
 		client: client, runner: script.NewRunner(client), cluster: cluster, id: client,
-		holds: make(map[string]*hold),
+		giveUp: make(chan struct{}), holds: make(map[string]*hold),
 	}
 	if !reflect.TypeOf(client).Comparable() { // a wrapper that is no pointer
 		m.id = m
@@ -189,7 +191,7 @@ func (m *manager) reschedule(h *hold) {
 // settle tells the drains that something ended, and strikes an idle manager off
 // the process's list. Under mu.
 func (m *manager) settle() {
-	if len(m.holds) == 0 && m.workers == 0 && m.cleanups.idle() && m.inboxes.open == 0 {
+	if len(m.holds) == 0 && m.workers == 0 && m.cleanups.idle() && m.waiting == 0 && m.inboxes.open == 0 {
 		process.delist(m)
 	}
 	if m.changed != nil {

@@ -180,14 +180,21 @@ func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 		return resultNotHeld, h.tell(notHeld(h.err()))
 	}
 	owes := h.owesMark()
+	var quiet bool
 	if !repeat && !owes {
-		if next := h.manager.successor(h); next != nil {
+		var next *offer
+		if next, quiet = h.manager.successor(h); next != nil {
 			return rl.released(h, rl.handOver(ctx, h, next), false)
 		}
+	} else {
+		defer waiters.Freed(h.manager.line(rl.key))
 	}
 	var words releaseWords
 	call := rl.releaseCall(&words, h.value, h.hasCount(), owes)
 	call.Timeout = rl.opts.ScriptCallTimeout
+	if quiet {
+		words.args[2] = quietly
+	}
 	res := h.manager.runner.Run(ctx, call)
 	refused := res.Err == nil && res.Reply.Code == script.Owed
 	if refused {
@@ -215,14 +222,14 @@ func (rl *RedisLock) released(h *hold, res script.Result, repeat bool) (string, 
 // releaseWords is the memory for what a release says.
 type releaseWords struct {
 	keys [4]string
-	args [2]string
+	args [3]string
 }
 
 // releaseCall frees what value owns. mark: a request of its acquire may still arrive.
 func (rl *RedisLock) releaseCall(in *releaseWords, value string, counted, mark bool) script.Call {
 	n := 2
 	rl.names(in.keys[:], ownerSuffix, roomSuffix)
-	in.args = [2]string{value, "0"}
+	in.args = [3]string{value, "0", ""}
 	if counted || mark {
 		in.keys[n] = rl.countKey()
 		n++

@@ -13,7 +13,6 @@ import (
 // whole process: Shutdown, GetStats, UnlockByValue.
 type registry struct {
 	draining atomic.Int32
-	drained  atomic.Uint64 // Shutdowns so far: a waiter of before has to give up
 
 	mu       sync.Mutex // guards managers; nothing else is locked under it
 	managers map[*manager]struct{}
@@ -95,7 +94,6 @@ func Shutdown(ctx context.Context) error {
 	}
 	process.mu.Lock()
 	process.draining.Add(1)
-	process.drained.Add(1)
 	process.mu.Unlock()
 	defer process.draining.Add(-1)
 
@@ -134,7 +132,8 @@ func (m *manager) drain(ctx context.Context) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.drains.Add(1)
-	waiters.TellAll(func(line waitKey) bool { return line.client == m.id }) // they give up
+	close(m.giveUp)
+	m.giveUp = make(chan struct{})
 	m.closeInboxes()
 	m.await(ctx, func() bool { return m.active == 0 && m.calls.Load() == 0 })
 	if m.active == 0 {
@@ -146,7 +145,7 @@ func (m *manager) drain(ctx context.Context) int {
 	m.stop()
 	if ctx.Err() == nil {
 		// The cancelled calls return at once; nothing touches the client after.
-		m.await(ctx, func() bool { return m.workers == 0 && m.cleanups.running == 0 && m.inboxes.open == 0 })
+		m.await(ctx, func() bool { return m.workers == 0 && m.cleanups.running == 0 && m.waiting == 0 && m.inboxes.open == 0 })
 	}
 	m.drains.Add(-1)
 	return left

@@ -31,7 +31,9 @@ type waiter struct {
 	woken   bool          // its last try followed a word
 	refused error         // by the last holder that it saw; nil: none yet
 	rest    time.Duration // to sleep before the next try
-	stopped bool          // by a Shutdown, after which nothing is sent any more
+	relied  bool          // it has slept on a holder of this process that it never asked Redis about
+	giveUp  <-chan struct{}
+	stopped bool // by a drain, after which nothing is sent any more
 }
 
 // wait takes its place in the line and tries when its turn has come. What it waits
@@ -46,22 +48,22 @@ func (rl *RedisLock) wait(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := &waiter{lock: rl, manager: m, place: waiters.Join(m.line(rl.key)), box: m.listen(ctx, rl.key, true)}
-	recordWaiting(1)
+	giveUp, err := m.startWaiting()
+	if err != nil {
+		return err
+	}
+	defer m.endWaiting()
+	w := &waiter{lock: rl, manager: m, giveUp: giveUp, place: waiters.Join(m.line(rl.key)), box: m.listen(ctx, rl.key, true)}
 	defer w.leave()
 	return w.wait(ctx)
 }
 
 func (w *waiter) wait(ctx context.Context) error {
-	for generation := process.drained.Load(); ; {
+	for {
 		begun := w.lock.nextHold()
 		first, err := w.turn(ctx, begun)
 		if err != nil {
 			return err
-		}
-		if generation != process.drained.Load() { // also when that Shutdown is over
-			w.stopped = true
-			return stopping()
 		}
 		nap, local := w.rest, false
 		if w.rest = 0; first && nap == 0 {
@@ -97,7 +99,14 @@ func (w *waiter) turn(ctx context.Context, begun <-chan struct{}) (first bool, e
 	case <-w.place.Turn():
 		first = true
 	case <-begun:
+	case <-w.giveUp:
 	case <-ctx.Done():
+	}
+	select {
+	case <-w.giveUp: // also when that Shutdown is over
+		w.stopped = true
+		return false, stopping()
+	default:
 	}
 	if ended(ctx) != nil {
 		err = endedBy(ctx, w.lock.key, w.refused)
@@ -113,7 +122,8 @@ func (w *waiter) outlook() (nap time.Duration, local bool) {
 	switch {
 	case away.After(now):
 		return away.Sub(now), false
-	case w.refused == nil && held.After(now) && w.lock.settled() && w.manager.admits() == nil:
+	case !w.told && !w.relied && w.refused == nil && held.After(now) && w.lock.settled():
+		w.relied = true // once: then it asks
 		return min(held.Sub(now), longestNap), true
 	}
 	return 0, false
@@ -238,6 +248,7 @@ func (w *waiter) sleep(ctx context.Context, nap time.Duration, local bool, begun
 		case <-w.place.Told():
 			w.told = true
 		case <-begun:
+		case <-w.giveUp:
 		case <-t.C:
 		case <-ctx.Done():
 		}
@@ -270,13 +281,11 @@ func (w *waiter) take(answer attempt) *attempt {
 // leave gives the place up. What it was told and did not follow is for the next one,
 // in this process or another.
 func (w *waiter) leave() {
-	var held time.Time
-	if w.lock.Err() == nil {
-		held = w.lock.GetExpiresAt()
-	} else if w.told {
+	served := w.lock.Err() == nil
+	if w.told && !served {
 		waiters.Tell(w.manager.line(w.lock.key))
 	}
-	if unheard := w.place.Leave(held); unheard && !w.stopped && w.manager.admits() == nil {
+	if unheard := w.place.Leave(served); unheard && !w.stopped && w.manager.admits() == nil {
 		channel := ""
 		if w.box != nil {
 			channel = w.box.Channel()
@@ -286,5 +295,4 @@ func (w *waiter) leave() {
 	if w.box != nil {
 		w.manager.unlisten(w.box)
 	}
-	recordWaiting(-1)
 }

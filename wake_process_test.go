@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -117,28 +119,41 @@ func TestAWordThatNobodyWantsIsPassedOn(t *testing.T) {
 }
 
 // A poller of the published version, which nobody tells, and which leaves no word that it
-// waits, gets its turn among waiters that hand the lock to each other.
+// waits, gets its turn among waiters that hand the lock to each other, in one process and
+// in several.
 func TestAPollerOfThePublishedVersionGetsItsTurn(t *testing.T) {
-	server := redistest.Start(t)
-	provider := redislock.NewProvider(server.Client(t))
-	r := &peerRig{client: server.Client(t), key: rigKey()}
-	p := &party{}
-	ctx, stop := context.WithCancel(t.Context())
-	var over sync.WaitGroup
-	turns := p.keepBusy(ctx, t, &over, func() *redislock.RedisLock { return lockOf(t, provider, r.key) }, 8, time.Millisecond)
-	for range 3 {
-		before := turns.Load()
-		eventually(t, "they are at it", func() bool { return turns.Load() > before+100 })
-		poller, began, tries := r.peer(), time.Now(), 0
-		for ; poller.acquire(ctx, t) == 0 && time.Since(began) < time.Minute; tries++ {
-			time.Sleep(50 * time.Millisecond) // as often as it polls at most
-		}
-		if poller.release(ctx, t) != 0 {
-			t.Error("the poller never got the lock")
-		}
-		t.Logf("the poller got the lock after %d tries in %s", tries, time.Since(began).Round(time.Millisecond))
+	for _, processes := range []int{1, 3} {
+		t.Run(fmt.Sprint(processes, " processes"), func(t *testing.T) {
+			server := redistest.Start(t)
+			r := &peerRig{client: server.Client(t), key: rigKey()}
+			p, turns := &party{}, []*atomic.Int64{}
+			ctx, stop := context.WithCancel(t.Context())
+			var over sync.WaitGroup
+			for range processes {
+				provider := redislock.NewProvider(server.Client(t))
+				lock := func() *redislock.RedisLock { return lockOf(t, provider, r.key) }
+				turns = append(turns, p.keepBusy(ctx, t, &over, lock, 8, time.Millisecond))
+			}
+			for range 3 {
+				before := turns[0].Load()
+				eventually(t, "they are at it", func() bool { return turns[0].Load() > before+100 })
+				pollUntilServed(t, r.peer())
+			}
+			stop()
+			over.Wait()
+			p.check(t)
+		})
 	}
-	stop()
-	over.Wait()
-	p.check(t)
+}
+
+func pollUntilServed(t *testing.T, poller *peer) {
+	t.Helper()
+	began, tries := time.Now(), 0
+	for ; poller.acquire(t.Context(), t) == 0 && time.Since(began) < time.Minute; tries++ {
+		time.Sleep(50*time.Millisecond + rand.N(100*time.Millisecond)) // as it polls
+	}
+	if poller.release(t.Context(), t) != 0 {
+		t.Error("the poller never got the lock")
+	}
+	t.Logf("the poller got the lock after %d tries in %s", tries, time.Since(began).Round(time.Millisecond))
 }

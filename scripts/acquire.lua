@@ -27,7 +27,7 @@ local function kept()
   local ends, whose = string.match(first, '^!(%d+)(.*)$')
   local t = redis.pcall('TIME')
   local left = t.err and 0 or math.ceil(ends - t[1] * 1000 - t[2] / 1000)
-  if whose ~= me and left > 0 and left <= 50 then return left end -- more than tell keeps it: the clock went back
+  if (whose == '' or whose ~= me) and left > 0 and left <= 100 then return left end -- more than it is ever kept: the clock went back
   redis.pcall('LPOP', room)
   return 0
 end

@@ -20,6 +20,7 @@ type line[V any] struct {
 	told     chan struct{} // of one: whoever is first takes it
 	until    time.Time     // somebody in this process holds the lock up to then
 	away     time.Time     // up to then the lock is left to others
+	used     time.Duration // for how long this process has held it since it was
 	offer    V
 	offering bool
 }
@@ -88,6 +89,38 @@ func (l *line[V]) tell() {
 	}
 }
 
+// Held tells the line that somebody in this process holds the lock up to then.
+func (q *Queues[K, V]) Held(name K, until time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if l := q.lines[name]; l != nil {
+		l.until = until
+	}
+}
+
+// Freed tells the line that nobody in this process holds the lock any more.
+func (q *Queues[K, V]) Freed(name K) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if l := q.lines[name]; l != nil {
+		l.until = time.Time{}
+		l.tell()
+	}
+}
+
+// Use adds to the time for which this process has held the lock since it last left it
+// to others, while there was a line.
+func (q *Queues[K, V]) Use(name K, d time.Duration) (sum time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[name]
+	if l == nil {
+		return 0
+	}
+	l.used += d
+	return l.used
+}
+
 // Take is for the holder in this process, before it frees the lock. It takes the
 // offer of the first of the line, and whoever has that must answer it. Without one,
 // the line learns that nobody in this process holds the lock any more.
@@ -114,7 +147,7 @@ func (q *Queues[K, V]) KeepAway(name K, until time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if l := q.lines[name]; l != nil {
-		l.until, l.away = time.Time{}, until
+		l.until, l.away, l.used = time.Time{}, until, 0
 		l.tell()
 	}
 }
@@ -150,21 +183,18 @@ func (p *Place[K, V]) Withdraw() bool {
 }
 
 // Leave gives the place up, wherever it is in the line, and lets the next one go
-// when it was the first. held: the waiter holds the lock now, up to then. It is
-// true when the line was told and is empty: nobody will look.
-func (p *Place[K, V]) Leave(held time.Time) (unheard bool) {
+// when it was the first. served: it has the lock. Otherwise it is true when the line was
+// told and is empty: nobody will look.
+func (p *Place[K, V]) Leave(served bool) (unheard bool) {
 	q, l := p.queues, p.line
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	first := l.list.Front() == p.element
 	l.list.Remove(p.element)
-	if !held.IsZero() {
-		l.until = held
-	}
 	switch {
 	case l.list.Len() == 0:
 		delete(q.lines, p.name)
-		return len(l.told) > 0 && held.IsZero()
+		return len(l.told) > 0 && !served
 	case first:
 		close(l.list.Front().Value.(*Place[K, V]).turn)
 	}

@@ -19,8 +19,6 @@ type (
 	place  = waitq.Place[string, int]
 )
 
-var none time.Time
-
 func hasTurn(p *place) bool {
 	select {
 	case <-p.Turn():
@@ -54,7 +52,7 @@ func TestWaitersGoInTheOrderInWhichTheyCame(t *testing.T) {
 	places := join(&q, "a", 5)
 	for i := range places {
 		wantTurn(t, places, i)
-		places[i].Leave(none)
+		places[i].Leave(false)
 		places[i] = nil
 	}
 	if next := q.Join("a"); !hasTurn(next) {
@@ -66,7 +64,7 @@ func TestLeavingFromTheMiddleBlocksNobody(t *testing.T) {
 	t.Parallel()
 	var q queues
 	places := join(&q, "a", 6)
-	leave := func(i int) { places[i].Leave(none); places[i] = nil }
+	leave := func(i int) { places[i].Leave(false); places[i] = nil }
 	leave(3)
 	leave(1)
 	leave(5) // the last one
@@ -83,7 +81,7 @@ func TestLeavingFromTheMiddleBlocksNobody(t *testing.T) {
 	if !hasTurn(late) {
 		t.Fatal("who came last is not served")
 	}
-	late.Leave(none)
+	late.Leave(false)
 }
 
 func TestEachNameHasALineOfItsOwn(t *testing.T) {
@@ -103,7 +101,7 @@ func TestTenThousandLeaveInAnyOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	first, start := 0, time.Now()
 	for _, i := range random.Perm(n) {
-		places[i].Leave(none)
+		places[i].Leave(false)
 		places[i] = nil
 		for first < n && places[first] == nil {
 			first++
@@ -133,7 +131,7 @@ func TestOneAtATimeUnderConcurrency(t *testing.T) {
 	for i := range waiters {
 		p := q.Join("a")
 		all.Go(func() {
-			defer p.Leave(none)
+			defer p.Leave(false)
 			if i%3 == 0 {
 				return // leaves before its turn
 			}
@@ -141,7 +139,7 @@ func TestOneAtATimeUnderConcurrency(t *testing.T) {
 			served = append(served, i)
 		})
 	}
-	gate.Leave(none)
+	gate.Leave(false)
 	all.Wait()
 	if len(served) != waiters-(waiters+2)/3 || !slices.IsSorted(served) {
 		t.Fatalf("served were %v", served)
@@ -162,15 +160,15 @@ func TestTheFirstIsToldNowOrWhenItComes(t *testing.T) {
 			t.Fatal("the first was not told")
 		}
 	}
-	places[0].Leave(none) // without having looked
+	places[0].Leave(false) // without having looked
 	if !isTold(places[1]) {
 		t.Fatal("the second does not know what the first was told")
 	}
-	if !places[1].Leave(none) {
+	if !places[1].Leave(false) {
 		t.Fatal("nobody says that the word was not heard")
 	}
 	last := q.Join("a")
-	if isTold(last) || last.Leave(none) {
+	if isTold(last) || last.Leave(false) {
 		t.Fatal("an old word is in a new line")
 	}
 }
@@ -180,7 +178,7 @@ func TestWhoLeavesWithTheLockHasHeard(t *testing.T) {
 	var q queues
 	p := q.Join("a")
 	q.Tell("a")
-	if p.Leave(time.Now().Add(time.Hour)) {
+	if p.Leave(true) {
 		t.Fatal("the word would be passed on while the lock is held")
 	}
 }
@@ -226,7 +224,9 @@ func TestTheNextOneKnowsOfAHolderInTheProcessUntilThatFreesTheLock(t *testing.T)
 	var q queues
 	held := time.Now().Add(time.Hour)
 	places := join(&q, "a", 2)
-	places[0].Leave(held)
+	q.Held("a", held)
+	q.Held("b", held) // nobody there
+	places[0].Leave(true)
 	if got, _ := places[1].Outlook(); !got.Equal(held) {
 		t.Fatalf("held up to %s, want %s", got, held)
 	}
@@ -244,9 +244,28 @@ func TestALineThatIsKeptAwayIsToldSo(t *testing.T) {
 	until := time.Now().Add(time.Minute)
 	q.KeepAway("a", until) // nobody there
 	places := join(&q, "a", 2)
-	places[0].Leave(until)
+	q.Held("a", until)
+	places[0].Leave(true)
+	if used := q.Use("a", time.Second) + q.Use("a", time.Second) + q.Use("b", time.Second); used != 3*time.Second {
+		t.Fatalf("used for %s", used)
+	}
 	q.KeepAway("a", until)
+	if used := q.Use("a", time.Second); used != time.Second {
+		t.Fatalf("used for %s since", used)
+	}
 	if held, away := places[1].Outlook(); !held.IsZero() || !away.Equal(until) || !isTold(places[1]) {
 		t.Fatalf("held up to %s, away up to %s, told %t", held, away, isTold(places[1]))
+	}
+}
+
+func TestALineThatIsFreedIsToldSo(t *testing.T) {
+	t.Parallel()
+	var q queues
+	q.Freed("a") // nobody there
+	p := q.Join("a")
+	q.Held("a", time.Now().Add(time.Hour))
+	q.Freed("a")
+	if held, _ := p.Outlook(); !held.IsZero() || !isTold(p) {
+		t.Fatalf("held up to %s, told %t", held, isTold(p))
 	}
 }
