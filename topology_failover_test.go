@@ -118,6 +118,7 @@ func withoutRemains(t *testing.T) {
 		becomes(t, patience, "the goroutines are back to the start", func() bool { return runtime.NumGoroutine() <= before })
 		goleak.VerifyNone(t, known)
 	})
+	dialsEnd(t) // before that
 }
 
 // failOver20Times: at each failure every lease survives, or its holder has been told

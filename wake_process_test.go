@@ -134,11 +134,8 @@ func TestAPollerOfThePublishedVersionGetsItsTurn(t *testing.T) {
 				lock := func() *redislock.RedisLock { return lockOf(t, provider, r.key) }
 				turns = append(turns, p.keepBusy(ctx, t, &over, lock, 8, time.Millisecond))
 			}
-			for range 3 {
-				before := turns[0].Load()
-				eventually(t, "they are at it", func() bool { return turns[0].Load() > before+100 })
-				pollUntilServed(t, r.peer())
-			}
+			eventually(t, "they are at it", func() bool { return turns[0].Load() > 100 })
+			pollUntilServed(t, r.peer())
 			stop()
 			over.Wait()
 			p.check(t)
