@@ -166,7 +166,7 @@ func TestLostRepliesInOneProcessStopNoWaiter(t *testing.T) {
 		over.Go(func() {
 			for ctx.Err() == nil {
 				r.proxy.DropReplies(1, requestsOf(t, script))
-				time.Sleep(50 * time.Millisecond)
+				time.Sleep(100 * time.Millisecond)
 			}
 		})
 	}
