@@ -45,7 +45,7 @@ jepsen: deps-test
 ## go test shows what the run prints, the seed first.
 checker: deps-test
 	cd test && $(GO) vet ./... && $(GO) mod tidy -diff && $(GO) run $(GOLANGCI) run -c ../.golangci.yml ./...
-	cd test && $(GO) test -race -count=1 ./check ./history
+	cd test && $(GO) test -race -count=1 ./check ./history ./mutants
 	cd test && $(GO) test -race -count=1 -timeout 10m -args -seed=$(SEED)
 
 ## mutants: broken copies of the lock, each of which the checker has to report.

@@ -45,7 +45,7 @@ var mutants = []mutant{
 	}, lateness},
 	{"token minted after the owner, by its release", []patch{
 		{"scripts/mint.lua", "return redis.pcall('INCR', counter)", "return (tonumber(redis.call('GET', counter)) or 0) + 1"},
-		{"scripts/release.lua", "if KEYS[2] then tell", "redis.call('INCR', (string.gsub(KEYS[1], ':owner$', ':token')))\nif KEYS[2] then tell"},
+		{"scripts/release.lua", "if KEYS[2] then\n", "redis.call('INCR', (string.gsub(KEYS[1], ':owner$', ':token')))\nif KEYS[2] then\n"},
 	}, lateness},
 	{"late packet frees the next hold: the owner value is the instance's", []patch{
 		{"acquire.go", "\t_ \"embed\"\n", "\t_ \"embed\"\n\t\"fmt\"\n"},
@@ -56,7 +56,7 @@ var mutants = []mutant{
 		{"scripts/leave.lua", "  redis.call('DEL', KEYS[2]) -- no count means one level\n", "  redis.call('DEL', KEYS[1], KEYS[2])\n"},
 	}, lateness},
 	{"a loss that a renewal finds is not told", []patch{
-		{"renew.go", "if res.Reply.Code != script.Done {", "if res.Reply.Code != script.Done && res.Unanswered {"},
+		{"batch.go", "case res.Reply.Code != script.Done:", "case res.Reply.Code != script.Done && res.Unanswered:"},
 	}, losses},
 	{"a shorter Renew does not shorten the trust", []patch{
 		{"renew.go", "h.until = lease.Earlier(before, lease.Until(sent, ttl))", "_ = sent"},
