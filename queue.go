@@ -24,9 +24,13 @@ type lane struct {
 	key      laneKey
 	holds    timeheap.Heap[*hold]
 	place    timeheap.Item[*lane]
-	inFlight int  // batches
-	silent   bool // the last batch got no answer
+	inFlight int       // batches
+	silent   bool      // the last batch got no answer
+	since    time.Time // when that was
 }
+
+// silence is how long an empty lane is remembered as silent: more than any backoff.
+const silence = time.Minute
 
 // readyQueue is the renewals that are due and wait for a worker; guarded by
 // manager.mu. The lane of the most urgent one comes first.
@@ -51,6 +55,7 @@ func (q *readyQueue) put(h *hold, route script.Route) {
 	}
 	l := q.lanes[key]
 	if l == nil {
+		q.forget()
 		l = &lane{key: key}
 		l.place.Value = l
 		if q.lanes == nil {
@@ -84,6 +89,15 @@ func (q *readyQueue) Remove(it *timeheap.Item[*hold]) {
 	q.settle(l)
 }
 
+// forget drops the lanes of nodes that have been silent for long, and are perhaps gone.
+func (q *readyQueue) forget() {
+	for key, l := range q.lanes {
+		if l.holds.Min() == nil && l.inFlight == 0 && time.Since(l.since) > silence {
+			delete(q.lanes, key)
+		}
+	}
+}
+
 // settle puts a lane where its first hold belongs.
 func (q *readyQueue) settle(l *lane) {
 	first := l.holds.Min()
@@ -110,6 +124,7 @@ func (q *readyQueue) waits() bool { return q.order.Min() != nil }
 func (q *readyQueue) done(l *lane, answered bool) {
 	l.inFlight--
 	l.silent = !answered && q.most > 0 && !l.key.alone // those are of any node
+	l.since = time.Now()
 	q.settle(l)
 }
 

@@ -152,7 +152,7 @@ func resultOf(reply script.Reply) string {
 }
 
 // touch makes the counter outlive the lease by TokenTTL. Its failure costs nothing
-// now: the next renewal tries again. It takes a quarter of the lease at most, which
+// now, unless the lease is longer than the counter still lives. It takes a quarter of the lease at most, which
 // leaves the next renewal its time, and none when its caller has used its own up.
 func (h *hold) touch(ctx context.Context, ttl, left time.Duration) {
 	if h.lock.opts.FenceKey != "" || (left <= 0 && h.lock.opts.ScriptCallTimeout > 0) {
@@ -168,11 +168,12 @@ func (h *hold) touch(ctx context.Context, ttl, left time.Duration) {
 		Args:    []string{strconv.FormatInt(h.lock.counterTTL(ttl), 10)},
 		Timeout: limit,
 	})
-	if res.Err == nil {
-		h.manager.mu.Lock()
-		h.renewal.touched = timeheap.MomentOf(sent)
-		h.manager.mu.Unlock()
+	if res.Err != nil {
+		sent = time.Time{} // the next renewal tries again
 	}
+	h.manager.mu.Lock()
+	h.renewal.touched = timeheap.MomentOf(sent)
+	h.manager.mu.Unlock()
 }
 
 // EnableAutoRenew starts the renewal of a lock that is held and whose options did

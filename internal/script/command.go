@@ -14,8 +14,9 @@ const fewWords = 12
 // command is sent once: without NoRetry go-redis would send a script again
 // after a lost reply, and nobody would know that it ran twice.
 //
-// All of it but go-redis's part is one piece of memory. Its words are pointers to strings, which go-redis
-// takes like strings, because a string in an interface is a piece of its own.
+// All of it but go-redis's part is one piece of memory. Its arguments are pointers to
+// strings, which go-redis takes like strings, because a string in an interface is a
+// piece of its own. The keys are strings, for the application's hooks.
 type command struct {
 	*redis.Cmd
 	state *sendState
@@ -81,14 +82,15 @@ func (s *sendState) left(err error) error {
 func (c *command) fill(ctx context.Context, state *sendState, verb, script any, keys, args []string) {
 	texts, words := c.texts[:0], c.words[:0]
 	if n := len(keys) + len(args); n > fewWords {
-		texts, words = make([]string, 0, n), make([]any, 0, n+3)
+		texts, words = make([]string, 0, len(args)), make([]any, 0, n+3)
 	}
 	words = append(words, verb, script, len(keys))
-	for _, part := range [2][]string{keys, args} {
-		for _, text := range part {
-			texts = append(texts, text)
-			words = append(words, &texts[len(texts)-1])
-		}
+	for _, key := range keys {
+		words = append(words, key)
+	}
+	for _, arg := range args {
+		texts = append(texts, arg)
+		words = append(words, &texts[len(texts)-1])
 	}
 	c.state, c.args = state, words
 	c.Cmd = redis.NewCmd(ctx, words...)

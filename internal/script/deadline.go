@@ -9,13 +9,16 @@ import (
 // grain is how much later than a deadline the Done of its context may be closed.
 const grain = 10 * time.Millisecond
 
-// deadlines makes contexts that end at a moment, without a timer and a channel for
-// each: those that end within the same grain share one. The client sets its deadlines
-// on the connection by Deadline, which is exact; Done is for whoever waits for a
-// connection.
+// deadlines makes contexts that end soon, without a timer and a channel for each:
+// those that end within the same grain share one. The client sets its deadlines on the
+// connection by Deadline, which is exact; Done is for whoever waits for a connection.
+// The grains are counted on the monotonic clock: steps of the other one must not
+// close a context before its time.
 type deadlines struct {
+	epoch time.Time
+
 	mu   sync.Mutex // guards ends
-	ends map[int64]chan struct{}
+	ends map[time.Duration]chan struct{}
 }
 
 // deadline is such a context. It is not cancelled with its parent, whose values it has.
@@ -26,21 +29,23 @@ type deadline struct {
 }
 
 func (d *deadlines) at(parent context.Context, limit time.Time) deadline {
-	return deadline{parent: parent, limit: limit, done: d.end(limit)}
+	return deadline{parent: parent, limit: limit, done: d.end(time.Until(limit))}
 }
 
-func (d *deadlines) end(limit time.Time) <-chan struct{} {
-	slot := limit.UnixNano()/int64(grain) + 1
+// end is closed when so much time has passed, or up to a grain later.
+func (d *deadlines) end(left time.Duration) <-chan struct{} {
+	now := time.Since(d.epoch)
+	slot := (now+left)/grain + 1
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	done := d.ends[slot]
 	if done == nil {
 		if d.ends == nil {
-			d.ends = make(map[int64]chan struct{})
+			d.ends = make(map[time.Duration]chan struct{})
 		}
 		done = make(chan struct{})
 		d.ends[slot] = done
-		time.AfterFunc(time.Until(limit)+grain, func() {
+		time.AfterFunc(slot*grain-now, func() {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			delete(d.ends, slot)
@@ -55,8 +60,10 @@ func (c *deadline) Done() <-chan struct{}       { return c.done }
 func (c *deadline) Value(key any) any           { return c.parent.Value(key) }
 
 func (c *deadline) Err() error {
-	if !time.Now().Before(c.limit) {
+	select {
+	case <-c.done:
 		return context.DeadlineExceeded
+	default:
+		return nil
 	}
-	return nil
 }

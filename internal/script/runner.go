@@ -43,14 +43,15 @@ type Runner struct {
 
 // NewRunner looks once at what the client binds its calls to.
 func NewRunner(client redis.UniversalClient) *Runner {
-	r := &Runner{client: client, read: fallbackRead, lost: func(context.Context) {}}
+	r := &Runner{client: client, read: fallbackRead, lost: func(context.Context) {}, deadlines: deadlines{epoch: time.Now()}}
 	switch c := client.(type) {
 	case *redis.Client:
 		opt := c.Options()
 		// A TLS handshake, the sentinels' dialer and what the application does on
 		// a new connection do not look at the deadline.
 		r.inline = opt.ContextTimeoutEnabled && opt.TLSConfig == nil && opt.Addr != "FailoverClient" && opt.OnConnect == nil &&
-			opt.CredentialsProvider == nil && opt.CredentialsProviderContext == nil && opt.StreamingCredentialsProvider == nil
+			opt.CredentialsProvider == nil && opt.CredentialsProviderContext == nil && opt.StreamingCredentialsProvider == nil &&
+			opt.ReadTimeout >= 0 && opt.WriteTimeout >= 0 // below, the client sets no deadline at all
 		r.setRead(opt.ReadTimeout)
 	case *redis.ClusterClient:
 		r.setRead(c.Options().ReadTimeout)
@@ -210,12 +211,18 @@ var verbSHA, verbText any = "evalsha", "eval"
 // cancellation is noticed up to promptness late, where nobody has to be left behind
 // at the limit.
 func (r *Runner) send(ctx context.Context, call Call, limit time.Time) (any, error) {
-	if r.inline && (ctx.Done() == nil || time.Until(limit) <= promptness) {
-		cmd := new(command)
+	soon := time.Until(limit) <= promptness
+	if !r.inline || (!soon && ctx.Done() != nil) {
+		return r.sendApart(ctx, call.apart(), limit)
+	}
+	cmd := new(command)
+	if soon {
 		cmd.until = r.deadlines.at(ctx, limit)
 		return r.exchange(&cmd.until, &call, &cmd.own, cmd)
 	}
-	return r.sendApart(ctx, call.apart(), limit)
+	bounded, cancel := context.WithDeadline(ctx, limit)
+	defer cancel()
+	return r.exchange(bounded, &call, &cmd.own, cmd)
 }
 
 // apart is a copy that a goroutine may keep.
