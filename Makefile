@@ -50,7 +50,7 @@ checker: deps-test
 
 ## mutants: broken copies of the lock, each of which the checker has to report.
 mutants: deps-test
-	cd test && $(GO) run ./mutants
+	cd test && $(GO) run ./mutants -seed $(SEED)
 
 ## verify: what test leaves out: tidiness, linters, formatting and the longer suites.
 verify: deps-test fence-sql checker bench-quick
