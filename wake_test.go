@@ -135,7 +135,7 @@ func TestAKilledSubscriptionLosesNoHandOver(t *testing.T) {
 }
 
 // The first try of a waiter that comes to a free lock, and everybody who polls, costs
-// no subscription; 1,000 keys cost one.
+// no subscription; 10,000 keys cost one.
 func TestOneSubscriptionWhateverTheNumberOfKeys(t *testing.T) {
 	server := redistest.Start(t)
 	admin, provider := server.Client(t), redislock.NewProvider(server.Client(t))
@@ -144,20 +144,32 @@ func TestOneSubscriptionWhateverTheNumberOfKeys(t *testing.T) {
 	equal(t, "subscriptions after a free lock", subscribers(t, admin), 0)
 
 	ctx, cancel := context.WithCancel(t.Context())
-	var over sync.WaitGroup
-	const keys = 1000
+	const keys, served = 10_000, 100
+	elsewhere, long := redislock.NewProvider(admin), expiration(10*time.Minute)
+	holders, waits := make([]*redislock.RedisLock, keys), make([]<-chan error, keys)
 	for i := range keys {
 		key := fmt.Sprint("many-", i)
-		must(t, "Acquire", lockOf(t, redislock.NewProvider(admin), key).Acquire(t.Context()))
-		waiter := lockOf(t, provider, key)
-		over.Go(func() { wantIs(t, waiter.AcquireWait(ctx), context.Canceled) })
+		holders[i] = lockOf(t, elsewhere, key, long)
+		must(t, "Acquire", holders[i].Acquire(t.Context()))
+		waiter := lockOf(t, provider, key, long)
+		waits[i] = async(func() error { return waiter.AcquireWait(ctx) })
 	}
 	eventually(t, "all wait", func() bool {
 		return int64(keys) == admin.Eval(t.Context(), "return #redis.call('KEYS', '*:room')", nil).Val()
 	})
 	equal(t, "subscriptions", subscribers(t, admin), 1)
+	for i := range served {
+		must(t, "Release", holders[i].Release(t.Context()))
+		released := time.Now()
+		must(t, "AcquireWait", closes(t, "a waiter has its lock", waits[i]))
+		if took := time.Since(released); took > neverBySleep {
+			t.Errorf("%s after the release", took)
+		}
+	}
 	cancel()
-	over.Wait()
+	for _, left := range waits[served:] {
+		wantIs(t, closes(t, "a waiter leaves", left), context.Canceled)
+	}
 	eventually(t, "the subscription has gone", func() bool { return subscribers(t, admin) == 0 })
 }
 

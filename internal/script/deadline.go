@@ -18,7 +18,7 @@ type deadlines struct {
 	epoch time.Time
 
 	mu   sync.Mutex // guards ends
-	ends map[time.Duration]chan struct{}
+	ends map[int64]chan struct{} // by how many grains after the epoch they end
 }
 
 // deadline is such a context. It is not cancelled with its parent, whose values it has.
@@ -35,17 +35,17 @@ func (d *deadlines) at(parent context.Context, limit time.Time) deadline {
 // end is closed when so much time has passed, or up to a grain later.
 func (d *deadlines) end(left time.Duration) <-chan struct{} {
 	now := time.Since(d.epoch)
-	slot := (now+left)/grain + 1
+	slot := int64((now+left)/grain) + 1
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	done := d.ends[slot]
 	if done == nil {
 		if d.ends == nil {
-			d.ends = make(map[time.Duration]chan struct{})
+			d.ends = make(map[int64]chan struct{})
 		}
 		done = make(chan struct{})
 		d.ends[slot] = done
-		time.AfterFunc(slot*grain-now, func() {
+		time.AfterFunc(time.Duration(slot)*grain-now, func() {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			delete(d.ends, slot)
