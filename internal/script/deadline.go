@@ -17,7 +17,7 @@ const grain = 10 * time.Millisecond
 type deadlines struct {
 	epoch time.Time
 
-	mu   sync.Mutex // guards ends
+	mu   sync.Mutex              // guards ends
 	ends map[int64]chan struct{} // by how many grains after the epoch they end
 }
 
