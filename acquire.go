@@ -220,7 +220,7 @@ func (rl *RedisLock) sendAcquire(ctx context.Context, m *manager, value string, 
 
 // leaseArg is the lease of a new hold, in ms.
 func (rl *RedisLock) leaseArg() string {
-	return strconv.FormatInt(rl.opts.Expiration.Milliseconds(), 10)
+	return millis(rl.opts.Expiration)
 }
 
 // counterArgs say how the token of a new hold is minted.
@@ -281,7 +281,7 @@ func (rl *RedisLock) reenter(ctx context.Context, h *hold) attempt {
 	res := h.manager.runner.Run(ctx, script.Call{
 		Script: reenterScript, Keys: keys, Timeout: rl.opts.ScriptCallTimeout,
 		Args: []string{
-			h.value, strconv.FormatInt(ttl.Milliseconds(), 10), strconv.Itoa(depth + 1),
+			h.value, millis(ttl), strconv.Itoa(depth + 1),
 			strconv.FormatInt(rl.counterTTL(ttl), 10),
 		},
 	})

@@ -180,7 +180,7 @@ func (m *manager) renewMany(ctx context.Context, asked []*ask, sent time.Time) {
 	var least string // mostly the same for all
 	for i, a := range asked {
 		if a.ttl != ttl {
-			ttl, least = a.ttl, strconv.FormatInt(a.ttl.Milliseconds(), 10)
+			ttl, least = a.ttl, millis(a.ttl)
 		}
 		keys, n := a.hold.keys(), "1"
 		if len(keys) > 1 {

@@ -31,7 +31,6 @@ const (
 	// every 100 ms, give or take half, comes by in that time with even odds; a longer
 	// break every second would show in the waits of everybody else.
 	keptAway = 60 * time.Millisecond
-	quietly  = "60" // keptAway for scripts/release.lua
 )
 
 // run is a row of hand-overs without a break.

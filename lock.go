@@ -9,6 +9,7 @@ package redislock
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -116,6 +117,9 @@ func (rl *RedisLock) names(into []string, suffixes ...string) {
 		into[i], rest = rest[:n], rest[n:]
 	}
 }
+
+// millis is a time as scripts take it.
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 func (rl *RedisLock) markKey(value string) string { return rl.tag + markSuffix + value }
 

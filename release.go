@@ -193,7 +193,7 @@ func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 	call := rl.releaseCall(&words, h.value, h.hasCount(), owes)
 	call.Timeout = rl.opts.ScriptCallTimeout
 	if quiet {
-		words.args[2] = quietly
+		words.args[2] = millis(keptAway)
 	}
 	res := h.manager.runner.Run(ctx, call)
 	refused := res.Err == nil && res.Reply.Code == script.Owed
@@ -237,7 +237,7 @@ func (rl *RedisLock) releaseCall(in *releaseWords, value string, counted, mark b
 	if mark {
 		in.keys[n] = rl.markKey(value)
 		n++
-		in.args[1] = strconv.FormatInt(rl.markTTL().Milliseconds(), 10)
+		in.args[1] = millis(rl.markTTL())
 	}
 	return script.Call{Script: releaseScript, Keys: in.keys[:n], Args: in.args[:], Bare: 1}
 }

@@ -140,7 +140,7 @@ func (h *hold) endRenew(res script.Result, ttl time.Duration, before time.Time) 
 func (h *hold) renewCall(ttl time.Duration, how string, timeout time.Duration) script.Call {
 	return script.Call{
 		Script: renewScript, Keys: h.keys(), Bare: 1, Timeout: timeout,
-		Args: []string{h.value, strconv.FormatInt(ttl.Milliseconds(), 10), how},
+		Args: []string{h.value, millis(ttl), how},
 	}
 }
 

@@ -2,7 +2,6 @@ package script
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -158,12 +157,11 @@ func (r *Runner) pipelined(ctx context.Context, call *Call, state *sendState) (a
 	var refused error
 	settled := 0
 	for g, group := range groups {
-		var reply redis.Error
 		err := cmds[g].Err()
 		switch {
 		case err == nil && call.spread(cmds[g].Val(), group, value):
 			settled++
-		case err != nil && !errors.As(err, &reply):
+		case err != nil && !isReply(err):
 			return nil, state.left(err)
 		case err != nil && refused == nil:
 			refused = err
