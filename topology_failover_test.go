@@ -232,11 +232,21 @@ func (a *arena) nothingIsLeft(f *failing) {
 		}
 		return sum
 	}
-	before := scripts()
-	// A negative: any of these leases would be renewed within this time.
-	stays(a.t, 4500*time.Millisecond, "no script is sent any more", func() bool {
+	// Any of these leases would be renewed within this time.
+	fallsSilent(a.t, 4500*time.Millisecond, scripts)
+}
+
+// fallsSilent waits until no script has been sent for so long. Not at once: who was
+// told of a release and waits no more passes the word on, in the background.
+func fallsSilent(t *testing.T, during time.Duration, scripts func() int64) {
+	t.Helper()
+	last, since := scripts(), time.Now()
+	becomes(t, time.Minute, "no script is sent any more", func() bool {
 		time.Sleep(50 * time.Millisecond)
-		return scripts() == before
+		if sent := scripts(); sent != last {
+			last, since = sent, time.Now()
+		}
+		return time.Since(since) >= during
 	})
 }
 
