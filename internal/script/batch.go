@@ -185,9 +185,7 @@ func (c *Call) send(ctx context.Context, node *redis.Client, state *sendState, g
 	}
 	_, err := pipe.Exec(ctx)
 	for _, g := range which {
-		if err != nil && cmds[g].Err() == nil && cmds[g].Val() == nil {
-			cmds[g].SetErr(err) // a hook kept it back
-		}
+		cmds[g].missed(err)
 		if noScript(cmds[g].Err()) {
 			unknown = append(unknown, g)
 		}

@@ -43,6 +43,14 @@ func (c *command) Args() []any {
 	return []any{"ping"}
 }
 
+// missed is told how the pipeline ended in which the command was: a hook may have kept
+// that back, and then the command has neither reply nor error of its own.
+func (c *command) missed(err error) {
+	if err != nil && c.Err() == nil && c.Val() == nil {
+		c.SetErr(err)
+	}
+}
+
 // sendState tells a send that is still without a connection, of which nothing can
 // have run, from one that is on its way. A client that asks for the words earlier
 // (a hook, a Cluster's router) makes it look written: that is the safe side.

@@ -20,3 +20,19 @@ func Classify(err error) string {
 
 // Parse checks the shape of a reply of a script with that name.
 func Parse(name string, v any) (Reply, error) { return New(name, "").parse(v) }
+
+// ShareFrom is how many sends are under way before further ones share a round trip.
+const ShareFrom = shareFrom
+
+// UnderWay is how many sends are.
+func (r *Runner) UnderWay() int { return int(r.sharing.underWay.Load()) }
+
+// Queued is how many sends wait for a round trip to share.
+func (r *Runner) Queued() (n int) {
+	r.sharing.mu.Lock()
+	defer r.sharing.mu.Unlock()
+	for _, q := range r.sharing.queues {
+		n += len(q.waiting)
+	}
+	return n
+}

@@ -32,6 +32,7 @@ type Runner struct {
 	// needs no goroutine to be left behind.
 	inline    bool
 	deadlines deadlines
+	sharing   sharing
 	read      time.Duration // the client's read timeout
 	// cluster is the client, when it is one of a Cluster.
 	cluster Cluster
@@ -211,6 +212,16 @@ var verbSHA, verbText any = "evalsha", "eval"
 // cancellation is noticed up to promptness late, where nobody has to be left behind
 // at the limit.
 func (r *Runner) send(ctx context.Context, call Call, limit time.Time) (any, error) {
+	defer r.sharing.underWay.Add(-1)
+	if r.sharing.underWay.Add(1) > shareFrom {
+		if value, err := r.sendShared(ctx, &call, limit); !errors.Is(err, errAlone) {
+			return value, err
+		}
+	}
+	return r.sendAlone(ctx, call, limit)
+}
+
+func (r *Runner) sendAlone(ctx context.Context, call Call, limit time.Time) (any, error) {
 	soon := time.Until(limit) <= promptness
 	if !r.inline || (!soon && ctx.Done() != nil) {
 		return r.sendApart(ctx, call.apart(), limit)
