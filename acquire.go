@@ -35,9 +35,10 @@ type attempt struct {
 	left time.Duration
 	// again: another try may succeed, the lock was refused or Redis did not answer.
 	again  bool
-	queued bool // the waiter's process is told when the lock is free
-	sure   bool // it is Redis that has refused it
-	handed bool // by a release in this process
+	queued bool   // the waiter's process is told when the lock is free
+	holder string // the hold that refused, when that process is the next to be told
+	sure   bool   // it is Redis that has refused it
+	handed bool   // by a release in this process
 }
 
 // Acquire tries once to take the lock, or one more level of it when this instance
@@ -194,6 +195,7 @@ func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager, waiting *annou
 			left:   time.Duration(res.Reply.N) * time.Millisecond,
 			again:  true,
 			queued: res.Reply.Code == script.Queued,
+			holder: res.Reply.Hold,
 			sure:   true,
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -101,6 +102,33 @@ var waitContract = []behaviour{
 		}
 		left := b.pttl(t, b.roomKey())
 		between(t, "TTL of what it leaves", left, 0, 10*time.Minute)
+	}},
+	{"a_waiter_that_sees_holders_change_without_a_word_looks_more_often", func(t *testing.T, b *bed) {
+		b.takenElsewhere(t, "a-peer", 1, 10*time.Minute)
+		lock := b.lock(t)
+		got := async(func() error { return lock.AcquireWait(t.Context()) })
+		n := 0
+		eventually(t, "twenty tries", func() bool { // every 2 s would be too seldom
+			n++
+			b.set(t, b.tokenKey(), strconv.Itoa(n), time.Hour) // the published version uses an owner value again
+			return b.wire.scripts() >= 20
+		})
+		b.wire.reset()
+		time.Sleep(3 * time.Second) // a negative: beside one holder that stays it calms down
+		if n := b.wire.scripts(); n > 8 {
+			t.Errorf("sent %d scripts in 3 s beside the same holder, want at most 8", n)
+		}
+		b.del(t, b.ownerKey(), b.countKey())
+		must(t, "AcquireWait", closes(t, "AcquireWait returns", got))
+		must(t, "Release", lock.Release(t.Context()))
+
+		b.takenElsewhere(t, "a-peer", 1, 10*time.Minute)
+		b.wire.reset()
+		err := b.locks.LockWithOptions(t.Context(), b.key, options(wait(2*time.Second)), func() error { return nil })
+		wantIs(t, err, redislock.ErrLockAcquireTimeout)
+		if n := b.wire.scripts(); n < 4 {
+			t.Errorf("the next waiter sent %d scripts in 2 s, want at least 4: it does not know of those holders", n)
+		}
 	}},
 	{"a_waiter_gets_a_lock_whose_holder_died_when_its_lease_ends", func(t *testing.T, b *bed) {
 		b.takenElsewhere(t, "a-peer", 1, 300*time.Millisecond)

@@ -29,6 +29,7 @@ type manager struct {
 
 	calls  atomic.Int32 // acquires and releases in flight: a drain waits for them
 	drains atomic.Int32 // under way: new acquisitions are refused
+	untold atomic.Int64 // the timeheap.Moment at which a holder was last seen to change without a word to the next waiter
 
 	// Guarded by mu. Under it: no Redis call, no callback, no waiting; hold.mu
 	// and process.mu may be taken under it, never the other way round.

@@ -205,7 +205,7 @@ func (c *critical) enter(t *testing.T, who string, token int64) {
 }
 
 func bothContend(t *testing.T, r *peerRig) {
-	const lasts = 3 * time.Second
+	const lasts = 5 * time.Second // a waiter's first nap is 2 s
 	var section critical
 	var ours, peers atomic.Int64
 	end := time.Now().Add(lasts)

@@ -322,7 +322,7 @@ func (s clockSpan) checkReply(t *testing.T, what, lock, want string, got any, er
 		return
 	}
 	pair, _ := got.([]any)
-	if err != nil || len(pair) != 2 {
+	if err != nil || len(pair) != len(words) || (len(words) == 3 && pair[2] != words[2]) {
 		t.Errorf("%s is %v (error %v), want %s", what, got, err, want)
 		return
 	}

@@ -25,7 +25,15 @@ var acquireWaitCases = []scriptCase{
 	},
 	{
 		name: "a refused waiter is in the room once, as long as the owner", keys: waiterKeys, before: "owner other 60s",
-		call: "me 30000 200000 '' [a] ''", reply: "6 ~60s", after: "owner other 60s, room [a] 60s", again: "6 ~60s",
+		call: "me 30000 200000 '' [a] ''", reply: "6 ~60s other", after: "owner other 60s, room [a] 60s", again: "6 ~60s other",
+	},
+	{
+		name: "the first to be told hears which hold it is", keys: waiterKeys, before: "owner other 60s, counter 6 200s",
+		call: "me 30000 200000 '' [a] ''", reply: "6 ~60s other/6", after: "owner other 60s, counter 6 200s, room [a] 60s", again: "6 ~60s other/6",
+	},
+	{
+		name: "a FenceKey says nothing of that", keys: waiterKeys, before: "owner other 60s, counter 6 -",
+		call: "me 30000 0 '' [a] ''", reply: "6 ~60s other", after: "owner other 60s, counter 6 -, room [a] 60s", again: "6 ~60s other",
 	},
 	{
 		name: "a refused waiter goes behind the others", keys: waiterKeys, before: "owner other 60s, room [x];[y] 30s",
@@ -33,15 +41,15 @@ var acquireWaitCases = []scriptCase{
 	},
 	{
 		name: "one that was told before stays in front", keys: waiterKeys, before: "owner other 30s, room [x] 60s",
-		call: "me 30000 200000 '' [a] front", reply: "6 ~30s", after: "owner other 30s, room [a];[x] 60s", again: "6 ~30s",
+		call: "me 30000 200000 '' [a] front", reply: "6 ~30s other", after: "owner other 30s, room [a];[x] 60s", again: "6 ~30s other",
 	},
 	{
 		name: "beside an owner without a TTL the room lives for 2 s", keys: waiterKeys, before: "owner other -",
-		call: "me 30000 200000 '' [a] ''", reply: "6 -1", after: "owner other -, room [a] 2s", again: "6 -1",
+		call: "me 30000 200000 '' [a] ''", reply: "6 -1 other", after: "owner other -, room [a] 2s", again: "6 -1 other",
 	},
 	{
 		name: "a probe that may publish is announced", keys: waiterKeys, before: "owner other 60s",
-		call: "me 30000 200000 '' [a] probe", reply: "6 ~60s", after: "owner other 60s, room [a] 60s", again: "6 ~60s",
+		call: "me 30000 200000 '' [a] probe", reply: "6 ~60s other", after: "owner other 60s, room [a] 60s", again: "6 ~60s other",
 	},
 	{
 		name: "a room of another type costs the announcement only", keys: waiterKeys, before: "owner other 60s, room text 30s",

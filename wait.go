@@ -16,13 +16,16 @@ const (
 	napLines   = 1000
 	noTTLNap   = time.Second // beside an owner without a TTL, whom only its holder can end
 	napJitter  = 20 * time.Millisecond
+	// untoldMemory is how long holders that tell nobody are expected again.
+	untoldMemory = time.Minute
 )
 
 // AcquireWait waits for the lock until ctx ends. The process's waiters for a key are
 // served in the order in which they came, and so are the processes; whoever polls
 // comes in between. It is woken by the release; when nobody tells it (the published
-// version does not) it tries when the holder's lease ends, and every 2 s. On a lock
-// this instance holds it is a reentry. It knows no WaitTimeout: ctx is the bound.
+// version does not) it tries when the holder's lease ends, and every 2 s, or every
+// 50 ms once it has seen holders change without a word. On a lock this instance holds
+// it is a reentry. It knows no WaitTimeout: ctx is the bound.
 func (rl *RedisLock) AcquireWait(ctx context.Context) (err error) {
 	if err := rl.ready(ctx); err != nil {
 		return err
@@ -63,6 +66,28 @@ func poll(left time.Duration) time.Duration {
 		d = min(d, left+time.Millisecond)
 	}
 	return time.Duration((0.5 + rand.Float64()/2) * float64(max(d, time.Millisecond)))
+}
+
+// untold is what a waiter makes of holders that come and go although it, the next to
+// be told, is told nothing: those of the published version. From then on it looks
+// every longestPoll, and half as often each time the holder is still the same.
+type untold struct {
+	holder string        // seen last, while the waiter was the next
+	nap    time.Duration // to the next look; 0: it relies on being told
+}
+
+func (u *untold) note(holder string, told bool) (changed bool) {
+	changed = !told && holder != "" && u.holder != "" && holder != u.holder
+	u.holder = holder
+	switch {
+	case changed, told && u.nap > 0: // told, and still refused: somebody else was there
+		u.nap = longestPoll
+	case u.nap >= longestNap:
+		u.nap = 0
+	default:
+		u.nap *= 2
+	}
+	return changed
 }
 
 // pause is false when ctx ended first; early ends it before its time.

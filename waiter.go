@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/go-lynx/lynx-redis-lock/internal/timeheap"
 	"github.com/go-lynx/lynx-redis-lock/internal/waitq"
 )
 
@@ -31,7 +32,8 @@ type waiter struct {
 	woken   bool          // its last try followed a word
 	refused error         // by the last holder that it saw; nil: none yet
 	rest    time.Duration // to sleep before the next try
-	relied  bool          // it has slept on a holder of this process that it never asked Redis about
+	untold  untold
+	relied  bool // it has slept on a holder of this process that it never asked Redis about
 	giveUp  <-chan struct{}
 	stopped bool // by a drain, after which nothing is sent any more
 }
@@ -55,6 +57,9 @@ func (rl *RedisLock) wait(ctx context.Context) error {
 	defer m.endWaiting()
 	w := &waiter{lock: rl, manager: m, giveUp: giveUp, place: waiters.Join(m.line(rl.key)), box: m.listen(ctx, rl.key, true)}
 	defer w.leave()
+	if seen := timeheap.Moment(m.untold.Load()); seen != 0 && time.Since(seen.Time()) < untoldMemory {
+		w.untold.nap = longestPoll / 2
+	}
 	return w.wait(ctx)
 }
 
@@ -231,6 +236,12 @@ func (w *waiter) nap(tried attempt) time.Duration {
 		return noTTLNap
 	}
 	longest := longestNap * time.Duration(1+waiters.Len()/napLines)
+	if w.untold.note(tried.holder, w.woken) {
+		w.manager.untold.Store(int64(timeheap.MomentOf(time.Now())))
+	}
+	if w.untold.nap > 0 {
+		longest = min(longest, w.untold.nap)
+	}
 	return min(tried.left, longest) + rand.N(napJitter)
 }
 

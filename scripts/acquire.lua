@@ -14,6 +14,8 @@
 --       {2, PTTL}   another value owns it (-1: it has no TTL), or it is kept for another
 --       {4, 0}      this value was given up: the request came after its cleanup
 --       {6, PTTL}   as 2, and the channel is in the room
+--       {6, PTTL, hold}  the same, and it is the first there: if another hold is seen
+--                   later, and nobody was told, then the last one told nobody
 --       error       names the key that holds something else; the lock is as it was
 --
 -- Scripts are not rolled back, so what can fail (the token) comes first and the
@@ -32,22 +34,33 @@ local function kept()
   return 0
 end
 
+-- hold tells the owner's hold from others: the published version uses a value again.
+local function hold(owner)
+  local token = ARGV[3] ~= '0' and redis.pcall('GET', KEYS[4])
+  return type(token) == 'string' and owner .. '/' .. token or owner
+end
+
 -- The announcement outlives the owner key by nothing: whoever waits comes back then.
-local function refused(left)
+local function refused(left, owner)
   if not room or me == '' then return {2, left} end
   if ARGV[6] == 'probe' and type(redis.pcall('PUBLISH', me, '')) == 'table' then return {2, left} end
+  local front = ARGV[6] == 'front'
   local at = redis.pcall('LPOS', room, me)
-  if not at then at = redis.pcall(ARGV[6] == 'front' and 'LPUSH' or 'RPUSH', room, me) end
+  local first = at == 0
+  if not at then
+    at = redis.pcall(front and 'LPUSH' or 'RPUSH', room, me) -- how many there are now
+    first = front or at == 1
+  end
   if type(at) == 'table' then return {2, left} end
   local stays = left < 0 and 2000 or left
   if redis.call('PTTL', room) < stays then redis.call('PEXPIRE', room, stays) end
-  return {6, left}
+  return {6, left, first and owner and hold(owner) or nil}
 end
 
 local stale = false -- a count without an owner means nothing
 local owner = redis.pcall('GET', KEYS[1])
 if type(owner) == 'table' then return named(owner, KEYS[1]) end
-if owner and owner ~= ARGV[1] then return refused(redis.call('PTTL', KEYS[1])) end
+if owner and owner ~= ARGV[1] then return refused(redis.call('PTTL', KEYS[1]), owner) end
 if owner then
   -- A re-send: the same answer again. Only a counter lost since is minted anew.
   local token = redis.pcall('GET', KEYS[4])

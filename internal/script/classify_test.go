@@ -80,6 +80,10 @@ func TestOnlyAPairOfExactIntegersIsAReply(t *testing.T) {
 	}{
 		{reply: []any{int64(1), int64(42)}, want: script.Reply{Code: 1, N: 42}},
 		{reply: []any{int64(2), int64(-1)}, want: script.Reply{Code: 2, N: -1}},
+		{reply: []any{int64(6), int64(10), "me"}, want: script.Reply{Code: 6, N: 10, Hold: "me"}},
+		{reply: []any{int64(6), int64(10), int64(1)}, bad: "names no hold"},
+		{reply: []any{int64(1), int64(10), "me"}, bad: "names no hold"},
+		{reply: []any{"6", int64(10), "me"}, bad: "not an integer"},
 		{reply: []any{int64(1), "9007199254740993"}, want: script.Reply{Code: 1, N: 9007199254740993}},
 		{reply: []any{int64(1), "9223372036854775807"}, want: script.Reply{Code: 1, N: math.MaxInt64}},
 		{reply: []any{int64(1), "9223372036854775808"}, bad: "not an integer"},

@@ -65,16 +65,32 @@ func Load(ctx context.Context, client redis.UniversalClient, scripts ...*Script)
 	return load(ctx, client)
 }
 
-// Reply is a script's answer: a code above and a number whose meaning each
-// script's header gives.
+// Reply is a script's answer: a code above, a number whose meaning each script's
+// header gives, and with Queued perhaps the hold that refused.
 type Reply struct {
 	Code int64
 	N    int64
+	Hold string
 }
 
 // parse checks the shape of a reply: two integers, of which the second may come
-// as a string where a Lua number could not hold it.
+// as a string where a Lua number could not hold it, and a hold where there is one.
 func (s *Script) parse(v any) (Reply, error) {
+	list, ok := v.([]any)
+	if !ok || len(list) != 3 {
+		return s.parsePair(v)
+	}
+	reply, err := s.parsePair(list[:2])
+	if err != nil {
+		return Reply{}, err
+	}
+	if reply.Hold, ok = list[2].(string); !ok || reply.Code != Queued {
+		return Reply{}, fmt.Errorf("script %s: reply %v is not a pair, and names no hold", s.name, v)
+	}
+	return reply, nil
+}
+
+func (s *Script) parsePair(v any) (Reply, error) {
 	pair, ok := v.([]any)
 	if !ok || len(pair) != 2 {
 		return Reply{}, fmt.Errorf("script %s: reply %v is not a pair", s.name, v)
@@ -85,13 +101,13 @@ func (s *Script) parse(v any) (Reply, error) {
 	}
 	switch n := pair[1].(type) {
 	case int64:
-		return Reply{code, n}, nil
+		return Reply{Code: code, N: n}, nil
 	case string:
 		i, err := strconv.ParseInt(n, 10, 64)
 		if err != nil {
 			return Reply{}, fmt.Errorf("script %s: reply %q is not an integer", s.name, n)
 		}
-		return Reply{code, i}, nil
+		return Reply{Code: code, N: i}, nil
 	}
 	return Reply{}, fmt.Errorf("script %s: reply %v is not an integer", s.name, pair[1])
 }
