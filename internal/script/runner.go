@@ -33,7 +33,11 @@ type Runner struct {
 	inline    bool
 	deadlines deadlines
 	sharing   sharing
-	read      time.Duration // the client's read timeout
+	// Whose pipelines are shared: the client itself, or (pure) those of its nodes. One
+	// that is embedded in something of the application's may do more than they do.
+	plain *redis.Client
+	pure  bool
+	read  time.Duration // the client's read timeout
 	// cluster is the client, when it is one of a Cluster.
 	cluster Cluster
 	// lost is told of every send without an answer. go-redis's ClusterClient goes
@@ -47,6 +51,7 @@ func NewRunner(client redis.UniversalClient) *Runner {
 	r := &Runner{client: client, read: fallbackRead, lost: func(context.Context) {}, deadlines: deadlines{epoch: time.Now()}}
 	switch c := client.(type) {
 	case *redis.Client:
+		r.plain = c
 		opt := c.Options()
 		// A TLS handshake, the sentinels' dialer and what the application does on
 		// a new connection do not look at the deadline.
@@ -55,6 +60,7 @@ func NewRunner(client redis.UniversalClient) *Runner {
 			opt.ReadTimeout >= 0 && opt.WriteTimeout >= 0 // below, the client sets no deadline at all
 		r.setRead(opt.ReadTimeout)
 	case *redis.ClusterClient:
+		r.pure = true
 		r.setRead(c.Options().ReadTimeout)
 	}
 	if cluster, ok := client.(Cluster); ok {

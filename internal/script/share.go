@@ -15,15 +15,16 @@ import (
 // shareFrom is how many sends are under way before further ones share a round trip.
 // What many calls cost is system calls, on both sides, and those of one write are
 // shared by all that is in it; a few calls are answered sooner on their own.
-const shareFrom = 16
+const shareFrom = 8
 
-// A shared round trip has at most shareMost sends, and shareFlights are on their way
-// at a time, unless all of them have been for longer than patience: one connection
-// that went silent must not keep the others waiting.
+// A shared round trip has at most shareMost sends. It sets out when as many wait, and
+// with fewer when not shareFlights others have set out within patience and are still on
+// their way: neither a distant Redis nor connections that went silent hold anybody back
+// for longer.
 const (
 	shareMost    = 128
 	shareFlights = 2
-	patience     = 50 * time.Millisecond
+	patience     = 10 * time.Millisecond
 )
 
 // errAlone: the send has to be, or to be repeated, on its own; nothing ran.
@@ -35,17 +36,18 @@ type sharing struct {
 	underWay atomic.Int64 // sends of any kind
 
 	mu     sync.Mutex // guards queues and what is in them
-	queues map[Route]*queue
+	queues map[*redis.Client]*queue
 }
 
 // queue has the sends to one node. It is there as long as something is in it or in
 // flight.
 type queue struct {
-	waiting []*sharedSend
-	left    int       // how many of waiting have been withdrawn
-	flights int       // round trips on their way
-	moved   time.Time // when the last of them began
+	waiting []*sharedSend // some have been withdrawn
+	flights []*flight     // on their way
 }
+
+// flight makes round trips, one after the other.
+type flight struct{ began time.Time } // the one it is on; zero: none yet
 
 type sharedSend struct {
 	command
@@ -58,37 +60,41 @@ func (s *sharedSend) withdrawn() bool { return s.own.Load() == withdrawn }
 // sendShared is a send in a pipeline with others. Like any send it returns at the
 // limit and when ctx ends, whatever becomes of the pipeline.
 func (r *Runner) sendShared(ctx context.Context, call *Call, limit time.Time) (any, error) {
-	route, ok := r.shares(call)
+	to, ok := r.shares(call)
 	if !ok {
 		return nil, errAlone
 	}
 	s := &sharedSend{limit: limit, done: make(chan struct{})}
 	s.fill(ctx, &s.own, verbSHA, call.Script.bySHA, call.Keys, call.Args)
-	r.enqueue(route, s)
+	r.enqueue(to, s)
 	for {
 		select {
 		case <-s.done:
 			return s.outcome()
 		case <-ctx.Done():
-			return nil, r.leave(route, s, ctx.Err())
+			return nil, s.own.left(ctx.Err())
 		case <-r.deadlines.end(min(time.Until(limit), patience)):
 			if !time.Now().Before(limit) {
-				return nil, r.leave(route, s, context.DeadlineExceeded)
+				return nil, s.own.left(context.DeadlineExceeded)
 			}
-			r.hurry(route)
+			r.hurry(to)
 		}
 	}
 }
 
-// shares says whether the call can go in a pipeline, and where that goes: it is small,
-// and its node is known. On a Cluster the pipeline goes to the node's own client, as
-// that of a batch does.
-func (r *Runner) shares(call *Call) (Route, bool) {
+// shares says whether the call can go in a pipeline, and which client sends that: the
+// call is small, and its node is known. On a Cluster it is the node's own client, as it
+// is for a batch: that of the Cluster would follow redirects in the pipeline and leave
+// MOVED as the error of what may have run behind one.
+func (r *Runner) shares(call *Call) (*redis.Client, bool) {
 	if call.parts != nil || len(call.Keys)+len(call.Args) > fewWords {
-		return Route{}, false
+		return nil, false
 	}
-	route := r.Route(call.Keys[0])
-	return route, r.cluster == nil || route.node != nil
+	client := r.plain
+	if r.pure {
+		client = r.Route(call.Keys[0]).node
+	}
+	return client, client != nil
 }
 
 // outcome is the command's. A script that is not known there, and a slot that is
@@ -104,92 +110,87 @@ func (s *sharedSend) outcome() (any, error) {
 	return s.Result()
 }
 
-func (r *Runner) enqueue(route Route, s *sharedSend) {
+func (r *Runner) enqueue(to *redis.Client, s *sharedSend) {
 	r.sharing.mu.Lock()
 	defer r.sharing.mu.Unlock()
-	q := r.sharing.queues[route]
+	q := r.sharing.queues[to]
 	if q == nil {
 		if r.sharing.queues == nil {
-			r.sharing.queues = make(map[Route]*queue)
+			r.sharing.queues = make(map[*redis.Client]*queue)
 		}
 		q = new(queue)
-		r.sharing.queues[route] = q
+		r.sharing.queues[to] = q
 	}
 	q.waiting = append(q.waiting, s)
-	r.launch(route, q)
+	r.launch(to, q)
 }
 
 // hurry is called by who has waited for a while.
-func (r *Runner) hurry(route Route) {
+func (r *Runner) hurry(to *redis.Client) {
 	r.sharing.mu.Lock()
 	defer r.sharing.mu.Unlock()
-	if q := r.sharing.queues[route]; q != nil {
-		r.launch(route, q)
+	if q := r.sharing.queues[to]; q != nil {
+		r.launch(to, q)
 	}
 }
 
-// launch starts a flight where there is one to spare.
-func (r *Runner) launch(route Route, q *queue) {
-	if len(q.waiting) == 0 || (q.flights >= shareFlights && time.Since(q.moved) < patience) {
-		return
+// launch starts a flight if it is time for one.
+func (r *Runner) launch(to *redis.Client, q *queue) {
+	if q.ready() {
+		f := new(flight)
+		q.flights = append(q.flights, f)
+		go r.fly(to, q, f)
 	}
-	q.flights++
-	q.moved = time.Now()
-	go r.fly(route, q)
 }
 
-// leave withdraws a send if it can, and gives the error of who does not wait for it.
-// A queue that does not move must not grow by those who have left it.
-func (r *Runner) leave(route Route, s *sharedSend, why error) error {
-	why = s.own.left(why)
-	if !s.withdrawn() {
-		return why
-	}
-	r.sharing.mu.Lock()
-	defer r.sharing.mu.Unlock()
-	if q := r.sharing.queues[route]; q != nil {
-		if q.left++; 2*q.left > len(q.waiting) {
-			q.waiting, q.left = slices.DeleteFunc(q.waiting, (*sharedSend).withdrawn), 0
+func (q *queue) ready() bool {
+	now, boarding, young := time.Now(), 0, 0
+	for _, f := range q.flights {
+		switch {
+		case f.began.IsZero():
+			boarding++
+		case now.Sub(f.began) < patience:
+			young++
 		}
 	}
-	return why
+	n := len(q.waiting)
+	return n > 0 && (boarding+young < shareFlights || n >= shareMost*(boarding+1))
 }
 
-// fly makes round trips for as long as somebody waits. One that was late ends when
-// another has taken its place.
-func (r *Runner) fly(route Route, q *queue) {
-	for late := false; ; {
+// fly makes round trips for as long as somebody waits.
+func (r *Runner) fly(to *redis.Client, q *queue, f *flight) {
+	for {
 		runtime.Gosched() // who is about to send joins this one, at no delay
-		batch := r.board(route, q, late)
+		batch := r.board(to, q, f)
 		if len(batch) == 0 {
 			return
 		}
-		began := time.Now()
-		r.roundTrip(route, batch)
-		late = time.Since(began) >= patience
+		roundTrip(to, batch)
 	}
 }
 
 // board takes those off the queue that go now; none: the flight has ended.
-func (r *Runner) board(route Route, q *queue, late bool) []*sharedSend {
+func (r *Runner) board(to *redis.Client, q *queue, f *flight) []*sharedSend {
 	r.sharing.mu.Lock()
 	defer r.sharing.mu.Unlock()
-	if n := min(len(q.waiting), shareMost); n > 0 && !(late && q.flights > shareFlights) {
-		batch := slices.Clone(q.waiting[:n])
-		q.waiting = slices.Delete(q.waiting, 0, n)
-		q.left = min(q.left, len(q.waiting))
-		q.moved = time.Now()
-		return batch
+	q.waiting = slices.DeleteFunc(q.waiting, (*sharedSend).withdrawn)
+	n := min(len(q.waiting), shareMost)
+	if n == 0 {
+		q.flights = slices.DeleteFunc(q.flights, func(other *flight) bool { return other == f })
+		if len(q.flights) == 0 {
+			delete(r.sharing.queues, to)
+		}
+		return nil
 	}
-	if q.flights--; q.flights == 0 && len(q.waiting) == 0 {
-		delete(r.sharing.queues, route)
-	}
-	return nil
+	batch := slices.Clone(q.waiting[:n])
+	q.waiting = slices.Delete(q.waiting, 0, n)
+	f.began = time.Now()
+	return batch
 }
 
 // roundTrip sends the batch in one pipeline. It belongs to no caller, and is bound by
 // the last of their limits; the client's own timeouts are mostly shorter.
-func (r *Runner) roundTrip(route Route, batch []*sharedSend) {
+func roundTrip(client *redis.Client, batch []*sharedSend) {
 	last := batch[0].limit
 	for _, s := range batch {
 		if s.limit.After(last) {
@@ -198,7 +199,7 @@ func (r *Runner) roundTrip(route Route, batch []*sharedSend) {
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), last)
 	defer cancel()
-	pipe := r.pipelineTo(route)
+	pipe := client.Pipeline()
 	for _, s := range batch {
 		_ = pipe.Process(ctx, &s.command)
 	}
@@ -207,11 +208,4 @@ func (r *Runner) roundTrip(route Route, batch []*sharedSend) {
 		s.missed(err)
 		close(s.done)
 	}
-}
-
-func (r *Runner) pipelineTo(route Route) redis.Pipeliner {
-	if route.node != nil {
-		return route.node.Pipeline()
-	}
-	return r.client.Pipeline()
 }
