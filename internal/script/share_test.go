@@ -64,7 +64,7 @@ func (r *rig) warm(t *testing.T, n int) {
 	t.Helper()
 	for range n {
 		conn := r.client.Conn()
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		if err := conn.Ping(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -260,8 +260,8 @@ func TestALostSharedRoundTripIsRepeatedOnceForEach(t *testing.T) {
 	again := 0
 	for key, res := range c.result {
 		ran, err := c.direct.Get(t.Context(), key).Int64()
-		once := ran == 1 && res.Reply.N == 1
-		if err != nil || res.Err != nil || !(once || (ran == 2 && res.Resent)) {
+		once, twice := ran == 1 && res.Reply.N == 1, ran == 2 && res.Resent
+		if err != nil || res.Err != nil || (!once && !twice) {
 			t.Errorf("%s ran %d times: %+v, %v", key, ran, res, err)
 		}
 		if res.Resent {
