@@ -2,9 +2,12 @@ package redislock_test
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -74,7 +77,28 @@ func (p *process) says(t *testing.T, what string) string {
 	return ""
 }
 
+// signal returns when a SIGSTOP has stopped every thread: on a busy machine some of
+// them run on for a while.
 func (p *process) signal(t *testing.T, s syscall.Signal) {
 	t.Helper()
 	must(t, s.String(), p.cmd.Process.Signal(s))
+	if s == syscall.SIGSTOP {
+		eventually(t, "the process stands still", func() bool { return p.stopped(t) })
+	}
+}
+
+// stopped asks for the state of each thread, see proc_pid_stat(5).
+func (p *process) stopped(t *testing.T) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+	must(t, "glob", err)
+	for _, thread := range threads {
+		text, err := os.ReadFile(thread)
+		must(t, "the state of a thread", err)
+		_, state, _ := strings.Cut(string(text), ") ") // behind its name
+		if !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return len(threads) > 0
 }
