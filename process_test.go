@@ -2,15 +2,14 @@ package redislock_test
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/go-lynx/lynx-redis-lock/internal/redistest"
 )
 
 // roleEnv makes this test binary another process of a test: TestMain then plays
@@ -77,28 +76,11 @@ func (p *process) says(t *testing.T, what string) string {
 	return ""
 }
 
-// signal returns when a SIGSTOP has stopped every thread: on a busy machine some of
-// them run on for a while.
+// signal returns when a SIGSTOP has stopped the process.
 func (p *process) signal(t *testing.T, s syscall.Signal) {
 	t.Helper()
 	must(t, s.String(), p.cmd.Process.Signal(s))
 	if s == syscall.SIGSTOP {
-		eventually(t, "the process stands still", func() bool { return p.stopped(t) })
+		must(t, "the stop", redistest.AwaitStopped(p.cmd.Process.Pid, nil))
 	}
-}
-
-// stopped asks for the state of each thread, see proc_pid_stat(5).
-func (p *process) stopped(t *testing.T) bool {
-	t.Helper()
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
-	must(t, "glob", err)
-	for _, thread := range threads {
-		text, err := os.ReadFile(thread)
-		must(t, "the state of a thread", err)
-		_, state, _ := strings.Cut(string(text), ") ") // behind its name
-		if !strings.HasPrefix(state, "T") {
-			return false
-		}
-	}
-	return len(threads) > 0
 }

@@ -85,7 +85,7 @@ func (p *process) pause() error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	return waitStopped(p.cmd.Process.Pid, p.done)
+	return AwaitStopped(p.cmd.Process.Pid, p.done)
 }
 
 func (p *process) resume() error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -15,18 +16,15 @@ func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// waitStopped waits until the process is in state T. A signal is only queued
-// when kill(2) returns; the child may still be answering a command.
-func waitStopped(pid int, done <-chan struct{}) error {
+// AwaitStopped waits until every thread of the process is in state T. A signal is
+// only queued when kill(2) returns; on a busy machine a thread may go on for a while.
+// done is closed when the process has ended.
+func AwaitStopped(pid int, done <-chan struct{}) error {
 	deadline := time.Now().Add(startTimeout)
 	for time.Now().Before(deadline) {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
+		stopped, err := stands(pid)
+		if stopped || err != nil {
 			return err
-		}
-		// "pid (name) T …": the name may hold anything, so look after the last ')'.
-		if i := bytes.LastIndexByte(stat, ')'); i >= 0 && bytes.HasPrefix(stat[i:], []byte(") T")) {
-			return nil
 		}
 		select {
 		case <-done:
@@ -35,4 +33,23 @@ func waitStopped(pid int, done <-chan struct{}) error {
 		}
 	}
 	return errors.New("redistest: the process did not stop on SIGSTOP")
+}
+
+// stands says whether all threads are stopped.
+func stands(pid int) (bool, error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(threads) == 0 {
+		return false, errors.Join(errors.New("redistest: no such process"), err)
+	}
+	for _, thread := range threads {
+		stat, err := os.ReadFile(thread)
+		if err != nil {
+			return false, nil //nolint:nilerr // that thread has ended: look again
+		}
+		// "tid (name) T …": the name may hold anything, so look after the last ')'.
+		if i := bytes.LastIndexByte(stat, ')'); i < 0 || !bytes.HasPrefix(stat[i:], []byte(") T")) {
+			return false, nil
+		}
+	}
+	return true, nil
 }

@@ -8,4 +8,5 @@ import "syscall"
 // binary leaves its servers running.
 func dieWithParent() *syscall.SysProcAttr { return nil }
 
-func waitStopped(int, <-chan struct{}) error { return nil }
+// AwaitStopped cannot tell elsewhere than on Linux.
+func AwaitStopped(int, <-chan struct{}) error { return nil }
