@@ -232,16 +232,11 @@ func (a *arena) nothingIsLeft(f *failing) {
 		}
 		return sum
 	}
-	// Any of these leases would be renewed within this time.
-	fallsSilent(a.t, 4500*time.Millisecond, scripts)
-}
-
-// fallsSilent waits until no script has been sent for so long. Not at once: who was
-// told of a release and waits no more passes the word on, in the background.
-func fallsSilent(t *testing.T, during time.Duration, scripts func() int64) {
-	t.Helper()
+	// Any of these leases would be renewed within this time. It may begin a little later:
+	// who was told of a release and waits no more passes the word on, in the background.
+	const during = 4500 * time.Millisecond
 	last, since := scripts(), time.Now()
-	becomes(t, time.Minute, "no script is sent any more", func() bool {
+	becomes(a.t, 2*during, "no script is sent any more", func() bool {
 		time.Sleep(50 * time.Millisecond)
 		if sent := scripts(); sent != last {
 			last, since = sent, time.Now()

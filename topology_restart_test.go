@@ -60,7 +60,8 @@ func (s *solo) promote(t *testing.T) {
 // isSilent is a negative: no script is sent for longer than the leases here are.
 func (s *solo) isSilent(t *testing.T) {
 	t.Helper()
-	fallsSilent(t, 2*time.Second, func() int64 { return scriptCalls(t, s.control) })
+	before := scriptCalls(t, s.control)
+	stays(t, 2*time.Second, "no script is sent any more", func() bool { return scriptCalls(t, s.control) == before })
 }
 
 // isRenewedAfter waits until the lease was granted anew by a call sent after then.
