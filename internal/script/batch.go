@@ -176,16 +176,15 @@ func (r *Runner) pipelined(ctx context.Context, call *Call, state *sendState) (a
 // send sends the commands of the given groups in one pipeline, and returns those
 // groups whose script the node does not know.
 func (c *Call) send(ctx context.Context, node *redis.Client, state *sendState, groups [][]int, cmds []command, which []int, verb, script any) (unknown []int) {
-	pipe := node.Pipeline()
-	for _, g := range which {
+	sent := make([]*command, len(which))
+	for i, g := range which {
 		keys, args := joined(c.parts, groups[g])
 		cmds[g] = command{}
 		cmds[g].fill(ctx, state, verb, script, keys, args)
-		_ = pipe.Process(ctx, &cmds[g])
+		sent[i] = &cmds[g]
 	}
-	_, err := pipe.Exec(ctx)
+	pipeline(ctx, node, sent)
 	for _, g := range which {
-		cmds[g].missed(err)
 		if noScript(cmds[g].Err()) {
 			unknown = append(unknown, g)
 		}

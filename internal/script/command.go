@@ -43,11 +43,18 @@ func (c *command) Args() []any {
 	return []any{"ping"}
 }
 
-// missed is told how the pipeline ended in which the command was: a hook may have kept
-// that back, and then the command has neither reply nor error of its own.
-func (c *command) missed(err error) {
-	if err != nil && c.Err() == nil && c.Val() == nil {
-		c.SetErr(err)
+// pipeline sends the commands in one round trip, each of which then has its reply or
+// its error. A hook may have kept that back: then it is the pipeline's.
+func pipeline(ctx context.Context, client *redis.Client, cmds []*command) {
+	pipe := client.Pipeline()
+	for _, cmd := range cmds {
+		_ = pipe.Process(ctx, cmd)
+	}
+	_, err := pipe.Exec(ctx)
+	for _, cmd := range cmds {
+		if err != nil && cmd.Err() == nil && cmd.Val() == nil {
+			cmd.SetErr(err)
+		}
 	}
 }
 

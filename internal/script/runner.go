@@ -33,11 +33,13 @@ type Runner struct {
 	inline    bool
 	deadlines deadlines
 	sharing   sharing
-	// Whose pipelines are shared: the client itself, or (pure) those of its nodes. One
-	// that is embedded in something of the application's may do more than they do.
-	plain *redis.Client
-	pure  bool
-	read  time.Duration // the client's read timeout
+	read      time.Duration // the client's read timeout
+	// pipelines is the client in whose pipelines calls for a key can share a round
+	// trip, nil where the node is not known; not set: for none. On a Cluster it is the node's own client, as it is
+	// for a batch: that of the Cluster would follow redirects in the pipeline and leave
+	// MOVED as the error of what may have run behind one. A client that is embedded in
+	// something of the application's may do more than its pipelines do.
+	pipelines func(key string) *redis.Client
 	// cluster is the client, when it is one of a Cluster.
 	cluster Cluster
 	// lost is told of every send without an answer. go-redis's ClusterClient goes
@@ -51,7 +53,7 @@ func NewRunner(client redis.UniversalClient) *Runner {
 	r := &Runner{client: client, read: fallbackRead, lost: func(context.Context) {}, deadlines: deadlines{epoch: time.Now()}}
 	switch c := client.(type) {
 	case *redis.Client:
-		r.plain = c
+		r.pipelines = func(string) *redis.Client { return c }
 		opt := c.Options()
 		// A TLS handshake, the sentinels' dialer and what the application does on
 		// a new connection do not look at the deadline.
@@ -60,7 +62,7 @@ func NewRunner(client redis.UniversalClient) *Runner {
 			opt.ReadTimeout >= 0 && opt.WriteTimeout >= 0 // below, the client sets no deadline at all
 		r.setRead(opt.ReadTimeout)
 	case *redis.ClusterClient:
-		r.pure = true
+		r.pipelines = func(key string) *redis.Client { return r.Route(key).node }
 		r.setRead(c.Options().ReadTimeout)
 	}
 	if cluster, ok := client.(Cluster); ok {

@@ -42,6 +42,7 @@ type sharing struct {
 // queue has the sends to one node. It is there as long as something is in it or in
 // flight.
 type queue struct {
+	to      *redis.Client
 	waiting []*sharedSend // some have been withdrawn
 	flights []*flight     // on their way
 }
@@ -60,13 +61,13 @@ func (s *sharedSend) withdrawn() bool { return s.own.Load() == withdrawn }
 // sendShared is a send in a pipeline with others. Like any send it returns at the
 // limit and when ctx ends, whatever becomes of the pipeline.
 func (r *Runner) sendShared(ctx context.Context, call *Call, limit time.Time) (any, error) {
-	to, ok := r.shares(call)
-	if !ok {
+	to := r.shares(call)
+	if to == nil {
 		return nil, errAlone
 	}
 	s := &sharedSend{limit: limit, done: make(chan struct{})}
 	s.fill(ctx, &s.own, verbSHA, call.Script.bySHA, call.Keys, call.Args)
-	r.enqueue(to, s)
+	q := r.sharing.enqueue(to, s)
 	for {
 		select {
 		case <-s.done:
@@ -77,24 +78,18 @@ func (r *Runner) sendShared(ctx context.Context, call *Call, limit time.Time) (a
 			if !time.Now().Before(limit) {
 				return nil, s.own.left(context.DeadlineExceeded)
 			}
-			r.hurry(to)
+			r.sharing.hurry(q)
 		}
 	}
 }
 
-// shares says whether the call can go in a pipeline, and which client sends that: the
-// call is small, and its node is known. On a Cluster it is the node's own client, as it
-// is for a batch: that of the Cluster would follow redirects in the pipeline and leave
-// MOVED as the error of what may have run behind one.
-func (r *Runner) shares(call *Call) (*redis.Client, bool) {
-	if call.parts != nil || len(call.Keys)+len(call.Args) > fewWords {
-		return nil, false
+// shares is the client in whose pipelines the call can go; nil: it cannot, because it is
+// large, or its node is not known.
+func (r *Runner) shares(call *Call) *redis.Client {
+	if r.pipelines == nil || call.parts != nil || len(call.Keys)+len(call.Args) > fewWords {
+		return nil
 	}
-	client := r.plain
-	if r.pure {
-		client = r.Route(call.Keys[0]).node
-	}
-	return client, client != nil
+	return r.pipelines(call.Keys[0])
 }
 
 // outcome is the command's. A script that is not known there, and a slot that is
@@ -110,36 +105,35 @@ func (s *sharedSend) outcome() (any, error) {
 	return s.Result()
 }
 
-func (r *Runner) enqueue(to *redis.Client, s *sharedSend) {
-	r.sharing.mu.Lock()
-	defer r.sharing.mu.Unlock()
-	q := r.sharing.queues[to]
+func (sh *sharing) enqueue(to *redis.Client, s *sharedSend) *queue {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	q := sh.queues[to]
 	if q == nil {
-		if r.sharing.queues == nil {
-			r.sharing.queues = make(map[*redis.Client]*queue)
+		if sh.queues == nil {
+			sh.queues = make(map[*redis.Client]*queue)
 		}
-		q = new(queue)
-		r.sharing.queues[to] = q
+		q = &queue{to: to}
+		sh.queues[to] = q
 	}
 	q.waiting = append(q.waiting, s)
-	r.launch(to, q)
+	sh.launch(q)
+	return q
 }
 
 // hurry is called by who has waited for a while.
-func (r *Runner) hurry(to *redis.Client) {
-	r.sharing.mu.Lock()
-	defer r.sharing.mu.Unlock()
-	if q := r.sharing.queues[to]; q != nil {
-		r.launch(to, q)
-	}
+func (sh *sharing) hurry(q *queue) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.launch(q)
 }
 
-// launch starts a flight if it is time for one.
-func (r *Runner) launch(to *redis.Client, q *queue) {
+// launch starts a flight if it is time for one. Under mu.
+func (sh *sharing) launch(q *queue) {
 	if q.ready() {
 		f := new(flight)
 		q.flights = append(q.flights, f)
-		go r.fly(to, q, f)
+		go sh.fly(q, f)
 	}
 }
 
@@ -158,27 +152,27 @@ func (q *queue) ready() bool {
 }
 
 // fly makes round trips for as long as somebody waits.
-func (r *Runner) fly(to *redis.Client, q *queue, f *flight) {
+func (sh *sharing) fly(q *queue, f *flight) {
 	for {
 		runtime.Gosched() // who is about to send joins this one, at no delay
-		batch := r.board(to, q, f)
+		batch := sh.board(q, f)
 		if len(batch) == 0 {
 			return
 		}
-		roundTrip(to, batch)
+		roundTrip(q.to, batch)
 	}
 }
 
 // board takes those off the queue that go now; none: the flight has ended.
-func (r *Runner) board(to *redis.Client, q *queue, f *flight) []*sharedSend {
-	r.sharing.mu.Lock()
-	defer r.sharing.mu.Unlock()
+func (sh *sharing) board(q *queue, f *flight) []*sharedSend {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
 	q.waiting = slices.DeleteFunc(q.waiting, (*sharedSend).withdrawn)
 	n := min(len(q.waiting), shareMost)
 	if n == 0 {
 		q.flights = slices.DeleteFunc(q.flights, func(other *flight) bool { return other == f })
 		if len(q.flights) == 0 {
-			delete(r.sharing.queues, to)
+			delete(sh.queues, q.to)
 		}
 		return nil
 	}
@@ -199,13 +193,12 @@ func roundTrip(client *redis.Client, batch []*sharedSend) {
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), last)
 	defer cancel()
-	pipe := client.Pipeline()
-	for _, s := range batch {
-		_ = pipe.Process(ctx, &s.command)
+	cmds := make([]*command, len(batch))
+	for i, s := range batch {
+		cmds[i] = &s.command
 	}
-	_, err := pipe.Exec(ctx)
+	pipeline(ctx, client, cmds)
 	for _, s := range batch {
-		s.missed(err)
 		close(s.done)
 	}
 }
