@@ -17,7 +17,7 @@ import (
 func BenchmarkFreeLocks(b *testing.B) {
 	client := redistest.Start(b).Client(b)
 	ctx := context.Background()
-	trivial := client.ScriptLoad(ctx, "return 1").Val()
+	two := twoScripts(ctx, client)
 	p := redislock.NewProvider(client)
 	for _, goroutines := range []int{1, 8, 16, 32, 64, 512} {
 		b.Run(fmt.Sprint(goroutines), func(b *testing.B) {
@@ -28,19 +28,8 @@ func BenchmarkFreeLocks(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			pair := func(i int) error {
-				if err := locks[i].Acquire(ctx); err != nil {
-					return err
-				}
-				return locks[i].Release(ctx)
-			}
-			floor := func(int) error {
-				err := client.EvalSha(ctx, trivial, []string{"bench"}).Err()
-				if err == nil {
-					err = client.EvalSha(ctx, trivial, []string{"bench"}).Err()
-				}
-				return err
-			}
+			pair := func(i int) error { return takeAndLeave(ctx, locks[i]) }
+			floor := func(int) error { return two() }
 			const each = 40
 			var ours, theirs time.Duration
 			for n := 0; n < b.N; n += each * goroutines {
