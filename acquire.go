@@ -211,18 +211,13 @@ func (rl *RedisLock) sendAcquire(ctx context.Context, m *manager, value string, 
 		keys[3] = rl.opts.FenceKey
 	}
 	keep, mode := rl.counterArgs()
-	args := [6]string{value, rl.leaseArg(), keep, mode}
+	args := [6]string{value, millis(rl.opts.Expiration), keep, mode}
 	call := script.Call{Script: acquireScript, Keys: keys[:4], Args: args[:4], Timeout: rl.opts.ScriptCallTimeout}
 	if waiting != nil {
 		args[4], args[5] = waiting.channel, waiting.how
 		call.Keys, call.Args = keys[:5], args[:6]
 	}
 	return m.runner.Run(ctx, call)
-}
-
-// leaseArg is the lease of a new hold, in ms.
-func (rl *RedisLock) leaseArg() string {
-	return millis(rl.opts.Expiration)
 }
 
 // counterArgs say how the token of a new hold is minted.

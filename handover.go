@@ -119,7 +119,7 @@ func (rl *RedisLock) handOverCall(h *hold, o *offer, value string, led run) scri
 		Script:  handoverScript,
 		Keys:    []string{rl.ownerKey(), rl.roomKey(), rl.countKey(), o.lock.markKey(value), o.lock.counterKey()},
 		Bare:    1,
-		Args:    []string{h.value, value, o.lock.leaseArg(), keep, mode, o.channel, how},
+		Args:    []string{h.value, value, millis(o.lock.opts.Expiration), keep, mode, o.channel, how},
 		Timeout: rl.opts.ScriptCallTimeout,
 	}
 }
