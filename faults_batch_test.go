@@ -2,7 +2,6 @@ package redislock_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -190,12 +189,11 @@ func batchOwnOptions(t *testing.T, r *faultRig) {
 	}
 }
 
-// urgentGoFirst: of a batch and a half, all due, the first batch has the lock whose
-// lease ends first, although it fell due last.
+// urgentGoFirst: of a batch and a half that waits for the worker, the first batch
+// begins with the lock whose lease ends first, although it was the last to come.
 func urgentGoFirst(t *testing.T, r *faultRig) {
-	const longer = batchTTL + 2*time.Second
 	var mu sync.Mutex
-	var order [][]string
+	var order [][]string // the batches, as they went out
 	many := requestsOf(t, "renew_many")
 	r.proxy.DelayRequests(0, 1, func(cmd []string) bool {
 		if many(cmd) {
@@ -207,26 +205,30 @@ func urgentGoFirst(t *testing.T, r *faultRig) {
 	})
 	b := &batch{rig: r}
 	options := batchOptions()
-	options.Expiration = longer
-	start := time.Now()
-	busy := b.take(t, options)
-	r.proxy.DelayReplies(batchWait, 1, requestsOf(t, "renew", redislock.HashTag(busy.GetKey())+":owner"))
-	for range 150 {
+	options.Expiration = 2 * batchTTL
+	renewed := options
+	options.RenewalEnabled = false
+	for range 152 { // the worker's first, the urgent one, and the others
 		b.take(t, options)
 	}
-	becomes(t, longer, "the others have a head start", func() bool { return time.Since(start) > (longer-batchTTL)/2+batchWait/2 })
-	urgent := b.take(t, batchOptions())
-	becomes(t, longer, "it is renewed", func() bool { return faultEvents.renewals(urgent.GetKey()) > 0 })
-	becomes(t, longer, "all are renewed", func() bool { return faultEvents.renewals(b.keys[150]) > 0 })
+	start := time.Now()
+	becomes(t, options.Expiration, "the half of each lease is over", func() bool { return time.Since(start) > options.Expiration/2 })
+	busy := requestsOf(t, "renew", b.owner(0))
+	r.proxy.DelayReplies(batchWait, 1, busy)
+	b.locks[0].EnableAutoRenew(renewed) // due at once, as all are
+	becomes(t, batchWait, "the worker is busy", func() bool { return r.proxy.Count(busy) > 0 })
+	for i := len(b.locks) - 1; i > 0; i-- {
+		b.locks[i].EnableAutoRenew(renewed)
+	}
+	for _, key := range b.keys[1:] {
+		becomes(t, batchTTL, "all are renewed", func() bool { return faultEvents.renewals(key) > 0 })
+	}
 	mu.Lock()
 	defer mu.Unlock()
-	first := len(order)
-	for i, cmd := range order {
-		if fmt.Sprint(cmd[3]) == redislock.HashTag(urgent.GetKey())+":owner" && i < first {
-			first = i
-		}
+	if len(order) == 0 {
+		t.Fatal("no batch went out")
 	}
-	if len(order) == 0 || first > 0 {
-		t.Errorf("the lease that ends first was not the first of a batch: %d of %d", first, len(order))
+	if first := order[0][3]; first != b.owner(1) {
+		t.Errorf("the first batch begins with %s, want %s", first, b.owner(1))
 	}
 }

@@ -213,6 +213,7 @@ var metricsContract = []behaviour{
 			waiter := lockOf(t, providers, b.key)
 			got := async(func() error { return waiter.AcquireWait(t.Context()) })
 			awaitQueued(t, b.control, b.key, 1)
+			awaitAsleep(t, 1)
 			equal(t, "waiters", samples(t)["lynx_redis_lock_waiters"]-before["lynx_redis_lock_waiters"], 1)
 			if want == "fallback" {
 				b.del(t, b.ownerKey())

@@ -71,7 +71,7 @@ func TestShutdownEndsAWaiter(t *testing.T) {
 	lock := r.lock(t, r.ours, faultOptions(5*time.Second))
 	waited := async(func() error { return lock.AcquireWait(context.Background()) })
 	becomes(t, time.Second, "the waiter has asked", func() bool { return r.proxy.Count(requestsOf(t, "acquire")) > 0 })
-	time.Sleep(100 * time.Millisecond) // it has got its answer and sleeps
+	awaitAsleep(t, 1)
 	succeeds(t, "Shutdown", redislock.Shutdown(t.Context()))
 	select {
 	case err := <-waited:

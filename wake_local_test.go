@@ -3,6 +3,8 @@ package redislock_test
 import (
 	"context"
 	"errors"
+	"regexp"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -14,6 +16,17 @@ import (
 	redislock "github.com/go-lynx/lynx-redis-lock"
 	"github.com/go-lynx/lynx-redis-lock/internal/redistest"
 )
+
+// awaitAsleep waits until so many waiters of this process sleep, first in their lines:
+// a release may then hand the lock over. Their stacks are all that can be seen of it.
+func awaitAsleep(t *testing.T, n int) {
+	t.Helper()
+	asleep := regexp.MustCompile(`\[select(, [^]]*)?\]:\n[^\n]*\(\*waiter\)\.sleep\(`)
+	stacks := make([]byte, 1<<24)
+	eventually(t, "the waiters sleep", func() bool {
+		return len(asleep.FindAll(stacks[:runtime.Stack(stacks, true)], -1)) >= n
+	})
+}
 
 // TestAWaiterBehindAHolderOfItsProcess: it sleeps until that one hands the lock over,
 // and has to notice whatever else becomes of the hold.
