@@ -114,8 +114,8 @@ func (m *manager) noteTries(batch []ask) {
 		h, r := a.hold, &a.hold.renewal
 		r.inFlight = false
 		r.failures, r.earliest, r.alone, r.jitter = int32(a.next.failures), timeheap.MomentOf(a.next.earliest), a.next.alone, a.next.jitter
-		a.touched = a.touched && m.holds[h.value] == h && h.lock.opts.FenceKey == "" && now.Sub(r.touched.Time()) >= h.lock.opts.TokenTTL/8
-		if m.holds[h.value] != h {
+		a.touched = a.touched && r.kept && h.lock.opts.FenceKey == "" && now.Sub(r.touched.Time()) >= h.lock.opts.TokenTTL/8
+		if !r.kept {
 			continue
 		}
 		if r.alone && r.on {

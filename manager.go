@@ -57,6 +57,7 @@ type renewal struct {
 	on       bool
 	inFlight bool
 	alone    bool    // a batch could not settle it
+	kept     bool    // the hold is one of manager.holds
 	failures int32   // tries in a row without an answer
 	jitter   float32 // how much earlier than it must the next one comes, see lease.Spread
 	opts     *LockOptions
@@ -119,7 +120,7 @@ func (m *manager) add(h *hold) error {
 	if m.drains.Load() > 0 || !process.enlist(m) {
 		return stopping()
 	}
-	m.holds[h.value] = h
+	m.holds[h.value], h.renewal.kept = h, true
 	if h.lock.opts.RenewalEnabled {
 		m.turnOn(h, h.lock.opts)
 	}
@@ -131,7 +132,7 @@ func (m *manager) add(h *hold) error {
 func (m *manager) renew(h *hold, opts *LockOptions) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.holds[h.value] == h && !h.renewal.on {
+	if h.renewal.kept && !h.renewal.on {
 		m.turnOn(h, opts)
 		m.schedule(h)
 	}
@@ -164,8 +165,9 @@ func (m *manager) remove(h *hold) (was bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	was = m.turnOff(h)
-	if m.holds[h.value] == h {
+	if h.renewal.kept {
 		delete(m.holds, h.value)
+		h.renewal.kept = false
 	}
 	m.waking.Remove(&h.wake)
 	m.ready.Remove(&h.ready)
@@ -184,7 +186,7 @@ func (m *manager) find(value string) *hold {
 func (m *manager) reschedule(h *hold) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.holds[h.value] == h {
+	if h.renewal.kept {
 		m.schedule(h)
 	}
 }

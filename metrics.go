@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -180,13 +181,21 @@ func recordUnlock(result string, took time.Duration) {
 	scriptLatency.WithLabelValues(opUnlock).Observe(took.Seconds())
 }
 
+// The series of the renewals, which may be tens of thousands a second: to look one up
+// costs more than to count.
+var (
+	renewSuccess = sync.OnceValue(func() prometheus.Counter { return renewTotal.WithLabelValues(resultSuccess) })
+	renewLatency = sync.OnceValue(func() prometheus.Observer { return scriptLatency.WithLabelValues(opRenew) })
+)
+
 // recordRenew counts one renewal.
 func recordRenew(result string, took time.Duration) {
-	renewTotal.WithLabelValues(result).Inc()
-	scriptLatency.WithLabelValues(opRenew).Observe(took.Seconds())
+	renewLatency().Observe(took.Seconds())
 	if result == resultSuccess {
+		renewSuccess().Inc()
 		stats.renewals.Add(1)
 	} else {
+		renewTotal.WithLabelValues(result).Inc()
 		stats.renewalErrors.Add(1)
 	}
 	stats.latency.Add(int64(took))

@@ -70,7 +70,7 @@ func (m *manager) tick() {
 	due := 0
 	for first := m.waking.Min(); first != nil; first = m.waking.Min() {
 		h := first.Value
-		if first.At().After(now) && (due%maxBatch == 0 || m.active < maxBatch || !h.mayJoin(first.At(), now)) {
+		if first.At().After(now) && (due%gather == 0 || m.active < maxBatch || !h.mayJoin(first.At(), now)) {
 			break // of a few locks, each may have its own time
 		}
 		if lease.Left(h.expiry(), now) <= 0 {

@@ -90,6 +90,7 @@ type Call struct {
 	Bare int
 
 	parts []Part // of a batch to a Cluster, instead of Keys and Args
+	owned bool   // Keys and Args are nobody else's
 }
 
 // Result is what is known when a call is over.
@@ -247,7 +248,9 @@ func (r *Runner) sendAlone(ctx context.Context, call Call, limit time.Time) (any
 // apart is a copy that a goroutine may keep.
 func (c *Call) apart() Call {
 	own := *c
-	own.Keys, own.Args = slices.Clone(c.Keys), slices.Clone(c.Args)
+	if !c.owned {
+		own.Keys, own.Args = slices.Clone(c.Keys), slices.Clone(c.Args)
+	}
 	return own
 }
 
