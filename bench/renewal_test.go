@@ -47,7 +47,7 @@ func TestRenewal(t *testing.T) {
 
 const renewalLegend = `Each keeper takes its locks, with 64 goroutines, and then holds them; only the holding is measured. A lock is lost when its key is gone or its keeper says so.
 Ours runs with DefaultLockOptions and a client pool of 64: it renews when 0.3 of the lease is left, as the bare pipeline does; rueidislock and the goroutines of bsm's users renew
-every half lease. "bytes a lock" are the process's heap and stacks, with the handle that the program keeps. The round: all locks fall due while the servers are stopped, and the time
+every half lease. "bytes a lock" are the process's heap and stacks, with the handle that the program keeps and without the keys, which are its own. The round: all locks fall due while the servers are stopped, and the time
 runs from their going on until all are renewed. The longer way delays every byte by half of the round trip in each direction.
 `
 

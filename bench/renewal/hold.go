@@ -36,6 +36,7 @@ func (r *Rig) Hold(ctx context.Context, c Contestant, n int, ttl, hold time.Dura
 	if err := r.Server.Flush(ctx); err != nil {
 		return h, err
 	}
+	keys := keysOf("bench-key", n) // the program's, not the keeper's
 	heap, stacks := measure.Live()
 	goroutines := runtime.NumGoroutine()
 	k, err := c.Open(r.Target, ttl)
@@ -44,8 +45,7 @@ func (r *Rig) Hold(ctx context.Context, c Contestant, n int, ttl, hold time.Dura
 	}
 	defer k.Drop(ctx)
 	h = Held{Name: c.Name, Locks: n, TTL: ttl, Time: hold}
-	keys, err := takeAll(ctx, k, "bench-key", n)
-	if err != nil {
+	if err := takeAll(ctx, k, keys); err != nil {
 		h.Failure = fmt.Sprintf("taking them: %v", err)
 		return h, nil // it is a result, of this keeper alone
 	}

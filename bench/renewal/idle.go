@@ -41,7 +41,7 @@ func (r *Rig) Idle(ctx context.Context, few, many int, hold time.Duration) (Idle
 	}
 	sparse := keeper.(*ours)
 	defer sparse.Drop(ctx)
-	if _, err := takeAll(ctx, sparse, "beside-few", few); err != nil {
+	if err := takeAll(ctx, sparse, keysOf("beside-few", few)); err != nil {
 		return i, err
 	}
 	for range addRemoveRounds {

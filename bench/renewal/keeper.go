@@ -67,13 +67,17 @@ const takers = 64
 // takeTries: a call may run out of its own time on a busy machine, and is repeated.
 const takeTries = 5
 
-// takeAll takes n locks and returns their keys, of 20 bytes with a name of 9.
-func takeAll(ctx context.Context, k Keeper, name string, n int) ([]string, error) {
+// keysOf are n keys, of 20 bytes with a name of 9.
+func keysOf(name string, n int) []string {
 	keys := make([]string, n)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("%s-%010d", name, i)
 	}
-	return keys, forEach(keys, takers, func(key string) (err error) {
+	return keys
+}
+
+func takeAll(ctx context.Context, k Keeper, keys []string) error {
+	return forEach(keys, takers, func(key string) (err error) {
 		for range takeTries {
 			if err = k.Take(ctx, key); err == nil {
 				return nil

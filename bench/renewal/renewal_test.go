@@ -75,8 +75,8 @@ func TestKeepersKeepAndALostLockIsCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		keys, err := takeAll(t.Context(), k, "bench-key", n)
-		if err != nil {
+		keys := keysOf("bench-key", n)
+		if err := takeAll(t.Context(), k, keys); err != nil {
 			t.Fatal(err)
 		}
 		client := server.Client(t)

@@ -55,7 +55,7 @@ func (r *Rig) round(ctx context.Context, servers Freezer, n int, ttl time.Durati
 	k := newOurs(r.Target, options)
 	defer k.Drop(ctx)
 	begun, renewed := time.Now(), redislock.GetStats()["renewal_count"]
-	if _, err := takeAll(ctx, k, "bench-key", n); err != nil {
+	if err := takeAll(ctx, k, keysOf("bench-key", n)); err != nil {
 		return Round{}, err
 	}
 	taken := time.Now()
