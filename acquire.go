@@ -65,7 +65,7 @@ func (rl *RedisLock) AcquireWithRetry(ctx context.Context, strategy RetryStrateg
 		return err
 	}
 	if err := strategy.Validate(); err != nil {
-		return newError(ErrInvalidOptions, err, "retry strategy of lock %q", rl.key)
+		return newError(ErrInvalidOptions, err, "retry strategy of lock %q", rl.GetKey())
 	}
 	defer func(start time.Time) { recordWait(err, time.Since(start)) }(time.Now())
 	for n := 0; ; n++ {
@@ -74,9 +74,9 @@ func (rl *RedisLock) AcquireWithRetry(ctx context.Context, strategy RetryStrateg
 		case !tried.again || strategy.MaxRetries == 0:
 			return tried.err
 		case n >= strategy.MaxRetries:
-			return newError(ErrMaxRetriesExceeded, tried.err, "gave up on %q after %d attempts", rl.key, n+1)
+			return newError(ErrMaxRetriesExceeded, tried.err, "gave up on %q after %d attempts", rl.GetKey(), n+1)
 		case !pause(ctx, strategy.delay(n), nil):
-			return endedBy(ctx, rl.key, tried.err)
+			return endedBy(ctx, rl.GetKey(), tried.err)
 		}
 	}
 }
@@ -105,17 +105,17 @@ func (rl *RedisLock) report(tried attempt) {
 	recordAcquire(tried.err, tried.took)
 	notify(func(c LockCallback) {
 		if tried.err != nil {
-			c.OnLockAcquireFailed(rl.key, tried.err)
+			c.OnLockAcquireFailed(rl.GetKey(), tried.err)
 			return
 		}
-		c.OnLockAcquired(rl.key, tried.lease)
+		c.OnLockAcquired(rl.GetKey(), tried.lease)
 	})
 }
 
 // tryGated is the attempt itself, which no other call of this instance crosses.
 func (rl *RedisLock) tryGated(ctx context.Context, waiting *announcement) attempt {
 	if ended(ctx) != nil || rl.enter(ctx) != nil {
-		return attempt{err: endedBy(ctx, rl.key, nil)}
+		return attempt{err: endedBy(ctx, rl.GetKey(), nil)}
 	}
 	defer rl.leave()
 	start := time.Now()
@@ -191,7 +191,7 @@ func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager, waiting *annou
 		}
 	case res.Reply.Code == script.Other, res.Reply.Code == script.Queued:
 		return attempt{
-			err:    newError(ErrLockAcquireConflict, nil, "lock %q is held by another owner", rl.key),
+			err:    newError(ErrLockAcquireConflict, nil, "lock %q is held by another owner", rl.GetKey()),
 			left:   time.Duration(res.Reply.N) * time.Millisecond,
 			again:  true,
 			queued: res.Reply.Code == script.Queued,
@@ -199,7 +199,7 @@ func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager, waiting *annou
 			sure:   true,
 		}
 	}
-	return attempt{err: newError(ErrLockAcquireFailed, nil, "acquiring %q was given up before it ran", rl.key), left: -1, again: true}
+	return attempt{err: newError(ErrLockAcquireFailed, nil, "acquiring %q was given up before it ran", rl.GetKey()), left: -1, again: true}
 }
 
 // sendAcquire asks for the lock. What it needs for that stays on its stack.
@@ -240,9 +240,9 @@ func (rl *RedisLock) start(ctx context.Context, m *manager, value string, sent t
 	var err error
 	switch {
 	case ended(ctx) != nil:
-		err = endedBy(ctx, rl.key, nil)
+		err = endedBy(ctx, rl.GetKey(), nil)
 	case lease.Left(h.until, now) <= 0:
-		err = newError(ErrLockAcquireFailed, nil, "the answer for %q took longer than its lease of %s", rl.key, h.lease)
+		err = newError(ErrLockAcquireFailed, nil, "the answer for %q took longer than its lease of %s", rl.GetKey(), h.lease)
 	default:
 		err = m.add(h)
 	}
@@ -256,9 +256,9 @@ func (rl *RedisLock) start(ctx context.Context, m *manager, value string, sent t
 
 // acquireFailed is a Redis failure in an acquire, or the caller's own end.
 func (rl *RedisLock) acquireFailed(ctx context.Context, cause error) error {
-	err := newError(ErrLockAcquireFailed, cause, "acquiring %q", rl.key)
+	err := newError(ErrLockAcquireFailed, cause, "acquiring %q", rl.GetKey())
 	if ended(ctx) != nil {
-		return endedBy(ctx, rl.key, err)
+		return endedBy(ctx, rl.GetKey(), err)
 	}
 	return err
 }
@@ -267,7 +267,7 @@ func (rl *RedisLock) acquireFailed(ctx context.Context, cause error) error {
 // hold's next call names its depth and settles Redis.
 func (rl *RedisLock) reenter(ctx context.Context, h *hold) attempt {
 	h.mu.Lock()
-	depth, ttl, era := h.depth, h.lease, h.era
+	depth, ttl, era := int(h.depth), h.lease, h.era
 	h.counted = true
 	h.mu.Unlock()
 	keys := h.keys()

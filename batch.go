@@ -58,7 +58,7 @@ type ask struct {
 	// Of the hold, when it is sent.
 	until         time.Time
 	ttl, believed time.Duration
-	era           uint
+	era           uint32
 
 	// What it leaves for the schedule.
 	next    renewTry
@@ -231,7 +231,7 @@ func (a *ask) settle(ctx context.Context, res script.Result, sent, now time.Time
 		h.lengthen(sent, a.ttl, a.era)
 		if a.touched = h.check(now) == nil; a.touched {
 			recordRenew(resultSuccess, now.Sub(sent))
-			dispatch.renewed(h.lock.key, a.ttl)
+			dispatch.renewed(h.lock.GetKey(), a.ttl)
 		}
 		if a.failures > 0 { // those that failed together succeed together
 			a.next.jitter = rand.Float32()

@@ -70,7 +70,7 @@ func (c *cleanups) put(one *cleanup, at time.Time) bool {
 func (m *manager) clean(lock *RedisLock, value string, late bool, lease time.Duration) {
 	call := lock.releaseCall(new(releaseWords), value, true, late)
 	call.Timeout = lock.callTime()
-	m.later(&cleanup{key: lock.key, call: call, mark: late, worth: max(lock.markTTL(), lease)})
+	m.later(&cleanup{key: lock.GetKey(), call: call, mark: late, worth: max(lock.markTTL(), lease)})
 }
 
 // later makes the call in the background.

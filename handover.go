@@ -33,10 +33,35 @@ const (
 	keptAway = 60 * time.Millisecond
 )
 
-// run is a row of hand-overs without a break.
+// run is a row of hand-overs without a break; its zero value is none.
 type run struct {
 	length int
 	since  time.Time // the first of them
+}
+
+// after is the run with one more hand-over, at sent.
+func (r run) after(sent time.Time) run {
+	if r.length == 0 {
+		r.since = sent
+	}
+	r.length++
+	return r
+}
+
+// ledBy is the run that led to the hold.
+func (h *hold) ledBy() run {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.seldom == nil {
+		return run{}
+	}
+	return h.seldom.run
+}
+
+func (h *hold) noteRun(led run) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.seldomPart().run = led
 }
 
 // offer is what a waiter leaves while it sleeps: a release may take the lock to it.
@@ -54,7 +79,7 @@ func (o *offer) decide() bool { return o.decided.CompareAndSwap(false, true) }
 
 // decline has the waiter try for itself.
 func (o *offer) decline(queued bool) {
-	err := newError(ErrLockAcquireConflict, nil, "lock %q went to others", o.lock.key)
+	err := newError(ErrLockAcquireConflict, nil, "lock %q went to others", o.lock.GetKey())
 	o.answer <- attempt{err: err, again: true, queued: queued}
 }
 
@@ -62,7 +87,7 @@ func (o *offer) decline(queued bool) {
 // about to be released, with the gate of its instance; nil: nobody does. quiet: nobody
 // who waits is to be told either.
 func (m *manager) successor(h *hold) (next *offer, quiet bool) {
-	line, now := m.line(h.lock.key), time.Now()
+	line, now := m.line(h.lock.GetKey()), time.Now()
 	if waiters.Use(line, now.Sub(h.acquired)) >= longUse {
 		waiters.KeepAway(line, now.Add(keptAway))
 		return nil, true
@@ -85,17 +110,14 @@ func (m *manager) successor(h *hold) (next *offer, quiet bool) {
 func (rl *RedisLock) handOver(ctx context.Context, h *hold, o *offer) script.Result {
 	m, next, value, sent := h.manager, o.lock, newValue(), time.Now()
 	defer next.leave()
-	led := run{since: sent}
-	if h.run != nil {
-		led = run{length: h.run.length + 1, since: h.run.since}
-	}
+	led := h.ledBy().after(sent)
 	res := m.runner.Run(ctx, rl.handOverCall(h, o, value, led))
 	switch {
 	case res.Err == nil && res.Reply.Code == script.Done && o.decide():
 		tried := next.start(o.ctx, m, value, sent, res)
 		if tried.err == nil {
 			tried.handed, tried.took = true, time.Since(sent)
-			next.current().run = &led
+			next.current().noteRun(led)
 		}
 		o.answer <- tried
 		return res
@@ -110,7 +132,7 @@ func (rl *RedisLock) handOverCall(h *hold, o *offer, value string, led run) scri
 	keep, mode := o.lock.counterArgs()
 	how := ""
 	switch {
-	case led.length >= runLength || time.Since(led.since) >= runTime:
+	case led.length > runLength || time.Since(led.since) >= runTime:
 		how = "yield"
 	case o.queued:
 		how = "queued"

@@ -42,15 +42,12 @@ type hold struct {
 	counted     bool // this hold has written a count key
 	depthUnsure bool // a call that changes the depth was not answered
 	mark        bool // a send of the acquire was never answered: the end leaves a mark in Redis
-	depth       int
+	depth       int32
+	era         uint32        // a renewal sent in an earlier era lengthens nothing any more
 	lease       time.Duration // what renewals ask for
 	until       time.Time     // trusted up to here
-	era         uint          // a renewal sent in an earlier era lengthens nothing any more
 	done        chan struct{} // made by the first Done
 	seldom      *seldom       // what most holds never have; nil: none of it
-
-	// Guarded by the instance's gate.
-	run *run // of hand-overs in this process that led to it; nil: none
 
 	// Guarded by manager.mu.
 	renewal renewal
@@ -58,12 +55,13 @@ type hold struct {
 	ready   timeheap.Item[*hold] // waits for a worker, the most urgent first
 }
 
-// seldom is the part of a hold that most have not: of 100,000 it would be 5 MB.
+// seldom is the part of a hold that most have not: of 100,000 it would be 8 MB.
 type seldom struct {
 	lost     error         // after a loss: Is ErrLockLost
 	pending  time.Duration // the lease of a Renew in flight: it may arrive at any moment; 0: none
 	ceiling  time.Duration // no lease is believed longer; 0: none. See Renew.
 	contexts map[*leaseContext]struct{}
+	run      run // of hand-overs in this process that led to the hold
 }
 
 // seldomPart makes it when it is not there; under mu.
@@ -152,14 +150,14 @@ func (h *hold) lose(latest phase, reason LossReason, now time.Time) bool {
 		reason = lossExpired // what an answer says after the deadline is no news
 	}
 	h.phase = lost
-	lost := newError(ErrLockLost, &LostError{Key: h.lock.key, Token: h.token, Reason: reason, At: now}, "lock lost")
+	lost := newError(ErrLockLost, &LostError{Key: h.lock.GetKey(), Token: h.token, Reason: reason, At: now}, "lock lost")
 	h.seldomPart().lost = lost
 	recordLost(reason)
 	if renewed := h.finish(); renewed && reason == lossExpired { // unlocks
 		recordRenewGivenUp()
 	}
-	dispatch.failed(h.lock.key, newError(ErrLockRenewalFailed, lost, "renewing %q", h.lock.key))
-	waiters.Freed(h.manager.line(h.lock.key))
+	dispatch.failed(h.lock.GetKey(), newError(ErrLockRenewalFailed, lost, "renewing %q", h.lock.GetKey()))
+	waiters.Freed(h.manager.line(h.lock.GetKey()))
 	return true
 }
 
@@ -267,7 +265,7 @@ func reasonOf(reply script.Reply) LossReason {
 
 // lengthen believes an answered renewal or reentry that was sent in the given era,
 // unless the answer came after the deadline.
-func (h *hold) lengthen(sent time.Time, ttl time.Duration, era uint) {
+func (h *hold) lengthen(sent time.Time, ttl time.Duration, era uint32) {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()

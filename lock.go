@@ -39,8 +39,7 @@ func HashTag(key string) string { return tagPrefix + key + "}" }
 // eight goroutines that acquire it are eight levels.
 type RedisLock struct {
 	// Fixed after construction.
-	key    string // a part of tag
-	tag    string
+	tag    string       // has the key in it
 	opts   *LockOptions // shared with other locks
 	source source
 
@@ -83,8 +82,7 @@ func newLock(ctx context.Context, src source, key string, options LockOptions) (
 			return nil, err
 		}
 	}
-	tag := HashTag(key)
-	return &RedisLock{key: tag[len(tagPrefix) : len(tag)-1], tag: tag, opts: opts.shared(), source: src}, nil
+	return &RedisLock{tag: HashTag(key), opts: opts.shared(), source: src}, nil
 }
 
 func (rl *RedisLock) ownerKey() string { return rl.tag + ownerSuffix }
@@ -152,7 +150,7 @@ func (rl *RedisLock) ready(ctx context.Context) error {
 	case rl == nil || rl.source == nil:
 		return newError(ErrLockNotHeld, ErrInvalidOptions, "a RedisLock that NewLock did not make")
 	case ctx == nil:
-		return newError(ErrInvalidOptions, nil, "lock %q used with a nil context", rl.key)
+		return newError(ErrInvalidOptions, nil, "lock %q used with a nil context", rl.GetKey())
 	}
 	return nil
 }
@@ -196,7 +194,7 @@ func (rl *RedisLock) settled() bool {
 // begin makes h the hold of the instance and lets its own waiters reenter; those of
 // other instances know that the lock will come to them.
 func (rl *RedisLock) begin(h *hold) {
-	waiters.Held(h.manager.line(rl.key), h.expiry())
+	waiters.Held(h.manager.line(rl.GetKey()), h.expiry())
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.hold = h
@@ -218,10 +216,10 @@ func (rl *RedisLock) nextHold() <-chan struct{} {
 
 // GetKey is the key the lock was made for.
 func (rl *RedisLock) GetKey() string {
-	if rl == nil {
+	if rl == nil || rl.tag == "" {
 		return ""
 	}
-	return rl.key
+	return rl.tag[len(tagPrefix) : len(rl.tag)-1]
 }
 
 // GetToken is the fencing token of the current hold; after its end it stays, for a

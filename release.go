@@ -78,7 +78,7 @@ type releaseDone struct {
 func (rl *RedisLock) finish(done releaseDone) error {
 	recordUnlock(done.result, done.took)
 	if done.result == resultFull {
-		notify(func(c LockCallback) { c.OnLockReleased(rl.key, time.Since(done.hold.acquired)) })
+		notify(func(c LockCallback) { c.OnLockReleased(rl.GetKey(), time.Since(done.hold.acquired)) })
 	}
 	return done.err
 }
@@ -101,7 +101,7 @@ func (rl *RedisLock) releaseGated(ctx context.Context, only *hold, all bool) (do
 	done.hold = h
 	if h == nil || (only != nil && h != only) {
 		done.result = resultNotHeld
-		done.err = newError(ErrLockNotHeld, nil, "releasing %q, which this instance does not hold", rl.key)
+		done.err = newError(ErrLockNotHeld, nil, "releasing %q, which this instance does not hold", rl.GetKey())
 		return done
 	}
 	h.manager.beginCall() // before the hold ends
@@ -129,7 +129,7 @@ func (rl *RedisLock) releaseOutside(only *hold, all bool, cause error) releaseDo
 		}
 	}
 	cause = fmt.Errorf("another call on this instance is under way: %w", cause)
-	return releaseDone{result: resultError, err: releaseFailed(rl.key, consequence, cause)}
+	return releaseDone{result: resultError, err: releaseFailed(rl.GetKey(), consequence, cause)}
 }
 
 // releasePartly leaves one of several levels. over: that was it, otherwise there is
@@ -145,7 +145,7 @@ func (rl *RedisLock) releasePartly(ctx context.Context, h *hold) (result string,
 		return resultNotHeld, h.tell(notHeld(h.err())), true
 	}
 	if res.Err != nil {
-		return resultError, releaseFailed(rl.key, "one level less is held, do not repeat it", res.Err), true
+		return resultError, releaseFailed(rl.GetKey(), "one level less is held, do not repeat it", res.Err), true
 	}
 	left := h.leftLevel(res)
 	if left > 0 && left < depth { // the script has written a level too many
@@ -187,7 +187,7 @@ func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 			return rl.released(h, rl.handOver(ctx, h, next), false)
 		}
 	} else {
-		defer waiters.Freed(h.manager.line(rl.key))
+		defer waiters.Freed(h.manager.line(rl.GetKey()))
 	}
 	var words releaseWords
 	call := rl.releaseCall(&words, h.value, h.hasCount(), owes)
@@ -210,7 +210,7 @@ func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 func (rl *RedisLock) released(h *hold, res script.Result, repeat bool) (string, error) {
 	switch {
 	case res.Err != nil:
-		return resultError, releaseFailed(rl.key, "it is not renewed any more and runs out with its lease", res.Err)
+		return resultError, releaseFailed(rl.GetKey(), "it is not renewed any more and runs out with its lease", res.Err)
 	case res.Reply.Code == script.Done, res.Reply.Code == script.Freed, repeat, res.Resent:
 		h.endRelease()
 		return resultFull, nil
@@ -283,9 +283,9 @@ func (h *hold) noteDepthCall(res script.Result) {
 
 // lowered is the depth Redis had when somebody elsewhere has unlocked a level by
 // value, else the given one. Under mu.
-func (h *hold) lowered(res script.Result, depth int) int {
+func (h *hold) lowered(res script.Result, depth int32) int32 {
 	if found := res.Reply.N; !h.depthUnsure && found > 0 && found < int64(depth) {
-		return int(found)
+		return int32(found) //nolint:gosec // less than an int32
 	}
 	return depth
 }
@@ -295,7 +295,7 @@ func (h *hold) enterLevel(res script.Result) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.depth = h.lowered(res, h.depth) + 1
-	return h.depth
+	return int(h.depth)
 }
 
 // leaveLevel counts a partial release that is about to be sent, and returns the
@@ -308,7 +308,7 @@ func (h *hold) leaveLevel() int {
 	}
 	h.depth--
 	h.counted = true
-	return h.depth
+	return int(h.depth)
 }
 
 // leftLevel settles an answered partial release and returns the depth that is left;
@@ -321,5 +321,5 @@ func (h *hold) leftLevel(res script.Result) int {
 	if told == 1 && !h.depthUnsure {
 		h.counted = false // the script has deleted it
 	}
-	return h.depth
+	return int(h.depth)
 }

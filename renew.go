@@ -49,7 +49,7 @@ func (rl *RedisLock) Renew(ctx context.Context, newExpiration time.Duration) err
 		return err
 	}
 	if newExpiration < minExpiration {
-		return newError(ErrInvalidOptions, nil, "renewing %q by %s, which is below %s", rl.key, newExpiration, minExpiration)
+		return newError(ErrInvalidOptions, nil, "renewing %q by %s, which is below %s", rl.GetKey(), newExpiration, minExpiration)
 	}
 	start := time.Now()
 	h := rl.current()
@@ -57,14 +57,14 @@ func (rl *RedisLock) Renew(ctx context.Context, newExpiration time.Duration) err
 	result, err := rl.renewGated(ctx, newExpiration.Truncate(time.Millisecond))
 	recordRenew(result, time.Since(start))
 	if err != nil && (over || !IsLockError(err, ErrCodeLockLost)) { // a loss found here has told by itself
-		dispatch.failed(rl.key, err)
+		dispatch.failed(rl.GetKey(), err)
 	}
 	return err
 }
 
 func (rl *RedisLock) renewGated(ctx context.Context, ttl time.Duration) (string, error) {
 	failed := func(cause error) error {
-		return newError(ErrLockRenewalFailed, cause, "renewing %q by %s", rl.key, ttl)
+		return newError(ErrLockRenewalFailed, cause, "renewing %q by %s", rl.GetKey(), ttl)
 	}
 	if ctx.Err() != nil || rl.enter(ctx) != nil {
 		return resultError, failed(ctx.Err())
@@ -98,7 +98,7 @@ func (rl *RedisLock) renewGated(ctx context.Context, ttl time.Duration) (string,
 		return resultFail, failed(notHeld(err))
 	}
 	h.touch(ctx, ttl, rl.opts.ScriptCallTimeout-time.Since(sent))
-	dispatch.renewed(rl.key, ttl)
+	dispatch.renewed(rl.GetKey(), ttl)
 	return resultSuccess, nil
 }
 
@@ -119,7 +119,7 @@ func (h *hold) beginRenew(sent time.Time, ttl time.Duration) (before time.Time) 
 // endRenew keeps the new lease for the renewals to come, in an era of their own. A
 // send that was not answered may arrive any time later and shorten what was granted
 // since; one that was never made, or was refused, has changed nothing.
-func (h *hold) endRenew(res script.Result, ttl time.Duration, before time.Time) (era uint) {
+func (h *hold) endRenew(res script.Result, ttl time.Duration, before time.Time) (era uint32) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.era++
@@ -186,9 +186,9 @@ func (rl *RedisLock) EnableAutoRenew(options LockOptions) {
 		return
 	}
 	options.Expiration = rl.opts.Expiration // the hold's lease counts, see Renew
-	opts, err := options.checked(rl.key)
+	opts, err := options.checked(rl.GetKey())
 	if err != nil {
-		logWarn("redislock: EnableAutoRenew of %q: %v", rl.key, err)
+		logWarn("redislock: EnableAutoRenew of %q: %v", rl.GetKey(), err)
 		return
 	}
 	h.manager.renew(h, opts.shared())
@@ -226,7 +226,7 @@ func (rl *RedisLock) ask(ctx context.Context) (left time.Duration, held bool, er
 	case isClosed(res.Err):
 		return 0, false, clientGone(res.Err)
 	case res.Err != nil:
-		return 0, false, fmt.Errorf("redislock: asking Redis about %q: %w", rl.key, res.Err)
+		return 0, false, fmt.Errorf("redislock: asking Redis about %q: %w", rl.GetKey(), res.Err)
 	}
 	if h.gone(res) || !h.trusted() {
 		return 0, false, nil

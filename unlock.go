@@ -37,7 +37,7 @@ func (p provider) UnlockByValue(ctx context.Context, key, value string) error {
 		defer cancel()
 		ctx = bounded
 	}
-	if h := process.find(value); h != nil && h.lock.key == key {
+	if h := process.find(value); h != nil && h.lock.GetKey() == key {
 		return h.lock.releaseHold(ctx, h)
 	}
 	start := time.Now()

@@ -53,7 +53,7 @@ func (rl *RedisLock) acquireByOptions(ctx context.Context) (err error) {
 	if !IsLockError(err, ErrCodeLockAcquireConflict) && !IsLockError(err, ErrCodeLockAcquireFailed) {
 		err = newError(ErrLockAcquireConflict, err, "others were before this waiter")
 	}
-	return newError(ErrLockAcquireTimeout, err, "waited %s for %q", limit, rl.key)
+	return newError(ErrLockAcquireTimeout, err, "waited %s for %q", limit, rl.GetKey())
 }
 
 var errWaitTimeout = errors.New("WaitTimeout has passed")

@@ -55,7 +55,7 @@ func (rl *RedisLock) wait(ctx context.Context) error {
 		return err
 	}
 	defer m.endWaiting()
-	w := &waiter{lock: rl, manager: m, giveUp: giveUp, place: waiters.Join(m.line(rl.key)), box: m.listen(ctx, rl.key, true)}
+	w := &waiter{lock: rl, manager: m, giveUp: giveUp, place: waiters.Join(m.line(rl.GetKey())), box: m.listen(ctx, rl.GetKey(), true)}
 	defer w.leave()
 	if seen := timeheap.Moment(m.untold.Load()); seen != 0 && time.Since(seen.Time()) < untoldMemory {
 		w.untold.nap = longestPoll / 2
@@ -114,7 +114,7 @@ func (w *waiter) turn(ctx context.Context, begun <-chan struct{}) (first bool, e
 	default:
 	}
 	if ended(ctx) != nil {
-		err = endedBy(ctx, w.lock.key, w.refused)
+		err = endedBy(ctx, w.lock.GetKey(), w.refused)
 	}
 	return first, err
 }
@@ -161,9 +161,9 @@ func (w *waiter) try(ctx context.Context) attempt {
 // channel is where it would hear of a release; "": nowhere.
 func (w *waiter) channel(ctx context.Context) string {
 	if w.box != nil && w.manager.cluster { // the key may have another node by now
-		if _, node, err := w.manager.node(ctx, w.lock.key); err == nil && node != w.box.node {
+		if _, node, err := w.manager.node(ctx, w.lock.GetKey()); err == nil && node != w.box.node {
 			w.manager.unlisten(w.box)
-			w.box = w.manager.listen(ctx, w.lock.key, false)
+			w.box = w.manager.listen(ctx, w.lock.GetKey(), false)
 		}
 	}
 	if w.box == nil || w.box.deaf.Load() {
@@ -182,7 +182,7 @@ func (w *waiter) tuneIn(ctx context.Context, tried attempt) bool {
 		return false
 	}
 	if w.box == nil {
-		w.box = w.manager.listen(ctx, w.lock.key, false)
+		w.box = w.manager.listen(ctx, w.lock.GetKey(), false)
 	}
 	if w.box == nil {
 		return false
@@ -207,7 +207,7 @@ func (w *waiter) over(ctx context.Context, tried attempt) (bool, error) {
 		w.served(tried)
 		return true, nil
 	case ended(ctx) != nil:
-		return true, endedBy(ctx, w.lock.key, cmp.Or(w.refused, tried.err))
+		return true, endedBy(ctx, w.lock.GetKey(), cmp.Or(w.refused, tried.err))
 	case !tried.again:
 		return true, tried.err
 	}
@@ -294,14 +294,14 @@ func (w *waiter) take(answer attempt) *attempt {
 func (w *waiter) leave() {
 	served := w.lock.Err() == nil
 	if w.told && !served {
-		waiters.Tell(w.manager.line(w.lock.key))
+		waiters.Tell(w.manager.line(w.lock.GetKey()))
 	}
 	if unheard := w.place.Leave(served); unheard && !w.stopped && w.manager.admits() == nil {
 		channel := ""
 		if w.box != nil {
 			channel = w.box.Channel()
 		}
-		w.manager.passOn(w.lock.key, channel)
+		w.manager.passOn(w.lock.GetKey(), channel)
 	}
 	if w.box != nil {
 		w.manager.unlisten(w.box)
