@@ -122,7 +122,6 @@ func (r *Rig) runProcesses(ctx context.Context, spec Spec) (all Sample, err erro
 		return all, err
 	}
 	defer unmap()
-	r.keys++
 	ctx, cancel := context.WithCancel(ctx)
 	var children []*child
 	defer func() {
@@ -134,7 +133,7 @@ func (r *Rig) runProcesses(ctx context.Context, spec Spec) (all Sample, err erro
 	for n := range spec.Processes {
 		c, err := startChild(ctx, childOrder{
 			Contestant: r.Name(), Addr: r.addr, Shared: file, Process: n, Spec: spec,
-			Key: fmt.Sprintf("bench-key-%010d", r.keys),
+			Key: nextKey(),
 		})
 		if err != nil {
 			return all, err

@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-lynx/lynx-redis-lock/bench/contestant"
@@ -20,8 +21,13 @@ type Rig struct {
 	addr       string
 	server     *measure.Server
 	split      measure.Split
-	keys       int // made so far, so that no window meets the keys of another
 }
+
+// keysMade counts those of all rigs: no window is to meet the keys of another, which
+// a process that has ended may still hold.
+var keysMade atomic.Int64
+
+func nextKey() string { return fmt.Sprintf("bench-key-%010d", keysMade.Add(1)) } // 20 bytes
 
 // NewRig connects, and lets MONITOR tell which commands come from scripts.
 func NewRig(c contestant.Contestant, addr string, server *measure.Server) (*Rig, error) {
@@ -75,8 +81,7 @@ func (r *Rig) window(spec Spec) (*window, []*Shared, error) {
 	key := ""
 	for i := range spec.Workers {
 		if spec.Free || i == 0 {
-			r.keys++
-			key = fmt.Sprintf("bench-key-%010d", r.keys) // 20 bytes
+			key = nextKey()
 			all = append(all, &Shared{})
 		}
 		l, err := r.session.Locker(key)
