@@ -122,6 +122,7 @@ func (r *Rig) runProcesses(ctx context.Context, spec Spec) (all Sample, err erro
 		return all, err
 	}
 	defer unmap()
+	key := nextKey()
 	ctx, cancel := context.WithCancel(ctx)
 	var children []*child
 	defer func() {
@@ -132,8 +133,7 @@ func (r *Rig) runProcesses(ctx context.Context, spec Spec) (all Sample, err erro
 	}()
 	for n := range spec.Processes {
 		c, err := startChild(ctx, childOrder{
-			Contestant: r.Name(), Addr: r.addr, Shared: file, Process: n, Spec: spec,
-			Key: nextKey(),
+			Contestant: r.Name(), Addr: r.addr, Shared: file, Process: n, Spec: spec, Key: key,
 		})
 		if err != nil {
 			return all, err
