@@ -206,7 +206,6 @@ func urgentGoFirst(t *testing.T, r *faultRig) {
 	b := &batch{rig: r}
 	options := batchOptions()
 	options.Expiration = 2 * batchTTL
-	renewed := options
 	options.RenewalEnabled = false
 	for range 152 { // the worker's first, the urgent one, and the others
 		b.take(t, options)
@@ -215,10 +214,10 @@ func urgentGoFirst(t *testing.T, r *faultRig) {
 	becomes(t, options.Expiration, "the half of each lease is over", func() bool { return time.Since(start) > options.Expiration/2 })
 	busy := requestsOf(t, "renew", b.owner(0))
 	r.proxy.DelayReplies(batchWait, 1, busy)
-	b.locks[0].EnableAutoRenew(renewed) // due at once, as all are
+	b.locks[0].EnableAutoRenew(options) // due at once, as all are
 	becomes(t, batchWait, "the worker is busy", func() bool { return r.proxy.Count(busy) > 0 })
 	for i := len(b.locks) - 1; i > 0; i-- {
-		b.locks[i].EnableAutoRenew(renewed)
+		b.locks[i].EnableAutoRenew(options)
 	}
 	for _, key := range b.keys[1:] {
 		becomes(t, batchTTL, "all are renewed", func() bool { return faultEvents.renewals(key) > 0 })

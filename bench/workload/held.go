@@ -2,7 +2,6 @@ package workload
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/go-lynx/lynx-redis-lock/bench/contestant"
 	"github.com/go-lynx/lynx-redis-lock/bench/measure"
@@ -28,7 +27,7 @@ func Weigh(ctx context.Context, c contestant.Contestant, addr string, server *me
 	}
 	keys, held := make([]string, n), make([]contestant.Locker, n)
 	for i := range keys {
-		keys[i] = fmt.Sprintf("bench-key-%010d", i)
+		keys[i] = nextKey()
 	}
 	heap, stacks := measure.Live()
 	for i := range held {

@@ -35,10 +35,11 @@ type Runner struct {
 	sharing   sharing
 	read      time.Duration // the client's read timeout
 	// pipelines is the client in whose pipelines calls for a key can share a round
-	// trip, nil where the node is not known; not set: for none. On a Cluster it is the node's own client, as it is
-	// for a batch: that of the Cluster would follow redirects in the pipeline and leave
-	// MOVED as the error of what may have run behind one. A client that is embedded in
-	// something of the application's may do more than its pipelines do.
+	// trip, nil where the node is not known; not set: for none. On a Cluster it is the
+	// node's own client, as it is for a batch: that of the Cluster would follow
+	// redirects in the pipeline and leave MOVED as the error of what may have run
+	// behind one. A client that is embedded in something of the application's may do
+	// more than its pipelines do.
 	pipelines func(key string) *redis.Client
 	// cluster is the client, when it is one of a Cluster.
 	cluster Cluster
