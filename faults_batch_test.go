@@ -216,9 +216,12 @@ func urgentGoFirst(t *testing.T, r *faultRig) {
 	r.proxy.DelayReplies(batchWait, 1, busy)
 	b.locks[0].EnableAutoRenew(options) // due at once, as all are
 	becomes(t, batchWait, "the worker is busy", func() bool { return r.proxy.Count(busy) > 0 })
-	for i := len(b.locks) - 1; i > 0; i-- {
-		b.locks[i].EnableAutoRenew(options)
+	others := b.locks[2:]
+	for _, lock := range others {
+		lock.EnableAutoRenew(options)
 	}
+	becomes(t, batchWait, "the others wait", func() bool { return redislock.GetStats()["worker_queue_len"] >= int64(len(others)) })
+	b.locks[1].EnableAutoRenew(options)
 	for _, key := range b.keys[1:] {
 		becomes(t, batchTTL, "all are renewed", func() bool { return faultEvents.renewals(key) > 0 })
 	}
