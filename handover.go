@@ -3,7 +3,6 @@ package redislock
 import (
 	"context"
 	_ "embed"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-lynx/lynx-redis-lock/internal/script"
@@ -64,25 +63,6 @@ func (h *hold) noteRun(led run) {
 	h.seldomPart().run = led
 }
 
-// offer is what a waiter leaves while it sleeps: a release may take the lock to it.
-type offer struct {
-	ctx     context.Context
-	lock    *RedisLock
-	queued  bool   // the channel may be in the room
-	channel string // of the process; "": it hears nothing
-	answer  chan attempt
-	decided atomic.Bool
-}
-
-// decide is true for the first: the release that begins the hold, or the waiter that leaves.
-func (o *offer) decide() bool { return o.decided.CompareAndSwap(false, true) }
-
-// decline has the waiter try for itself.
-func (o *offer) decline(queued bool) {
-	err := newError(ErrLockAcquireConflict, nil, "lock %q went to others", o.lock.GetKey())
-	o.answer <- attempt{err: err, again: true, queued: queued}
-}
-
 // successor is the waiter of this process that gets the lock of a hold which is
 // about to be released, with the gate of its instance; nil: nobody does. quiet: nobody
 // who waits is to be told either.
@@ -118,6 +98,7 @@ func (rl *RedisLock) handOver(ctx context.Context, h *hold, o *offer) script.Res
 		if tried.err == nil {
 			tried.handed, tried.took = true, time.Since(sent)
 			next.current().noteRun(led)
+			waiters.Use(m.line(rl.GetKey()), tried.took) // on the way it was nobody else's
 		}
 		o.answer <- tried
 		return res

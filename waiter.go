@@ -32,6 +32,8 @@ type waiter struct {
 	woken   bool          // its last try followed a word
 	refused error         // by the last holder that it saw; nil: none yet
 	rest    time.Duration // to sleep before the next try
+	offer   *offer        // made once, and again after it was taken
+	stands  bool          // the offer does: it has not taken it back
 	untold  untold
 	relied  bool // it has slept on a holder of this process that it never asked Redis about
 	giveUp  <-chan struct{}
@@ -65,58 +67,86 @@ func (rl *RedisLock) wait(ctx context.Context) error {
 
 func (w *waiter) wait(ctx context.Context) error {
 	for {
-		begun := w.lock.nextHold()
-		first, err := w.turn(ctx, begun)
+		tried, err := w.step(ctx)
 		if err != nil {
 			return err
 		}
-		nap, local := w.rest, false
-		if w.rest = 0; first && nap == 0 {
-			nap, local = w.outlook()
+		if tried == nil {
+			continue
 		}
-		if nap == 0 {
-			tried := w.try(ctx)
-			if over, err := w.over(ctx, tried); over {
-				return err
-			}
-			if first && w.tuneIn(ctx, tried) {
-				continue // once more, now that it is told
-			}
-			nap = w.nap(tried)
-		}
-		if !first {
-			pause(ctx, nap, begun)
-		} else if answer := w.sleep(ctx, nap, local, begun); answer != nil {
-			if over, err := w.over(ctx, *answer); over {
-				return err
-			}
+		if over, err := w.over(ctx, *tried); over {
+			return err
 		}
 	}
 }
 
+// step is a try, of its own or of a release in this process, or (nil) a sleep without one.
+func (w *waiter) step(ctx context.Context) (*attempt, error) {
+	begun := w.lock.nextHold()
+	first, answer, err := w.turn(ctx, begun)
+	if err != nil || answer != nil {
+		return answer, err
+	}
+	nap, local := w.rest, false
+	w.rest = 0
+	if first && nap == 0 {
+		nap, local = w.outlook()
+	}
+	if first && nap > 0 {
+		return w.sleep(ctx, nap, local, begun), nil
+	}
+	if answer := w.withdraw(ctx); answer != nil {
+		return answer, nil
+	}
+	tried := w.try(ctx)
+	if first && tried.again && !w.tuneIn(ctx, tried) { // else once more, now that it is told
+		w.rest = w.nap(tried)
+	}
+	return &tried, nil
+}
+
 // turn waits until it is the first of the line. It is false, without waiting, when
-// the instance holds the lock by now: the try is a reentry.
-func (w *waiter) turn(ctx context.Context, begun <-chan struct{}) (first bool, err error) {
+// the instance holds the lock by now: the try is a reentry. Its offer stands
+// meanwhile: whoever is before it may be done before it has woken up.
+func (w *waiter) turn(ctx context.Context, begun <-chan struct{}) (first bool, answer *attempt, err error) {
 	if w.lock.Err() == nil {
-		return false, nil
+		return false, nil, nil
 	}
 	select {
 	case <-w.place.Turn():
 		first = true
-	case <-begun:
-	case <-w.giveUp:
-	case <-ctx.Done():
+	default:
+		w.stand(ctx)
+		select {
+		case <-w.place.Turn():
+			first = true
+		case answer := <-w.offer.answer:
+			return true, w.take(answer), nil
+		case <-begun:
+		case <-w.giveUp:
+		case <-ctx.Done():
+		}
 	}
+	if err = w.ends(ctx); err != nil {
+		if answer = w.withdraw(ctx); answer != nil && answer.err == nil {
+			return first, answer, nil
+		}
+	}
+	return first, nil, err
+}
+
+// ends is why it waits no longer.
+func (w *waiter) ends(ctx context.Context) error {
 	select {
 	case <-w.giveUp: // also when that Shutdown is over
 		w.stopped = true
-		return false, stopping()
+		return stopping()
 	default:
 	}
 	if ended(ctx) != nil {
-		err = endedBy(ctx, w.lock.GetKey(), w.refused)
+		return endedBy(ctx, w.lock.GetKey(), w.refused)
 	}
-	return first, err
+	return nil
 }
 
 // outlook is for how long it need not try, because this process leaves the lock to
@@ -249,12 +279,11 @@ func (w *waiter) nap(tried attempt) time.Duration {
 // Meanwhile a release in this process may hand the lock over: then there is an
 // answer. local: the nap relies on such a release.
 func (w *waiter) sleep(ctx context.Context, nap time.Duration, local bool, begun <-chan struct{}) *attempt {
-	o := &offer{ctx: ctx, lock: w.lock, queued: w.queued, channel: w.channel(ctx), answer: make(chan attempt, 1)}
-	if held := w.place.Offer(o); !local || !held.IsZero() {
+	if held := w.stand(ctx); !local || !held.IsZero() {
 		t := time.NewTimer(nap)
 		defer t.Stop()
 		select {
-		case answer := <-o.answer:
+		case answer := <-w.offer.answer:
 			return w.take(answer)
 		case <-w.place.Told():
 			w.told = true
@@ -264,29 +293,7 @@ func (w *waiter) sleep(ctx context.Context, nap time.Duration, local bool, begun
 		case <-ctx.Done():
 		}
 	}
-	if w.place.Withdraw() {
-		return nil
-	}
-	select {
-	case answer := <-o.answer:
-		return w.take(answer)
-	case <-ctx.Done():
-	}
-	if o.decide() {
-		return nil // whoever has the offer cleans up
-	}
-	return w.take(<-o.answer)
-}
-
-// take looks at the answer of a release that had the offer.
-func (w *waiter) take(answer attempt) *attempt {
-	w.queued = answer.queued
-	if answer.err == nil {
-		w.lock.report(answer)
-	} else if answer.queued && !w.told { // others go first
-		w.rest = longestNap
-	}
-	return &answer
+	return w.withdraw(ctx)
 }
 
 // leave gives the place up. What it was told and did not follow is for the next one,

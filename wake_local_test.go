@@ -97,6 +97,31 @@ func TestAWaiterBehindAHolderOfItsProcess(t *testing.T) {
 	}
 }
 
+// One that is served releases at once: the next has not woken up by then, and is served
+// all the same.
+func TestAHandOverInTheProcessIsOneCommandAlsoWithoutAPause(t *testing.T) {
+	const workers, turns = 16, 100
+	r, p := newFaultRig(t), &party{}
+	var over sync.WaitGroup
+	for range workers {
+		lock := lockOf(t, r.ours, r.key)
+		over.Go(func() {
+			for range turns {
+				if err := p.turn(t.Context(), lock, 0); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	over.Wait()
+	p.check(t)
+	handed, freed := r.proxy.Count(requestsOf(t, "handover")), r.proxy.Count(requestsOf(t, "release"))
+	t.Logf("%d turns, %d hand-overs, %d releases", workers*turns, handed, freed)
+	if freed > workers*turns/4 {
+		t.Errorf("%d of %d turns freed the lock beside those that waited for it", freed, workers*turns)
+	}
+}
+
 // The first in the line is another provider's, over the same client: the plugin that stops
 // is not the one that it waits for.
 func TestAWaiterOfAPluginThatStopsDoesNotWaitForThoseBeforeIt(t *testing.T) {

@@ -122,17 +122,20 @@ func TestAWordThatNobodyWantsIsPassedOn(t *testing.T) {
 // waits, gets its turn among waiters that hand the lock to each other, in one process and
 // in several.
 func TestAPollerOfThePublishedVersionGetsItsTurn(t *testing.T) {
-	for _, processes := range []int{1, 3} {
-		t.Run(fmt.Sprint(processes, " processes"), func(t *testing.T) {
+	for _, c := range []struct {
+		processes int
+		holds     time.Duration
+	}{{1, time.Millisecond}, {1, 0}, {3, time.Millisecond}} {
+		t.Run(fmt.Sprintf("%d processes that hold it for %s", c.processes, c.holds), func(t *testing.T) {
 			server := redistest.Start(t)
 			r := &peerRig{client: server.Client(t), key: rigKey()}
 			p, turns := &party{}, []*atomic.Int64{}
 			ctx, stop := context.WithCancel(t.Context())
 			var over sync.WaitGroup
-			for range processes {
+			for range c.processes {
 				provider := redislock.NewProvider(server.Client(t))
 				lock := func() *redislock.RedisLock { return lockOf(t, provider, r.key) }
-				turns = append(turns, p.keepBusy(ctx, t, &over, lock, 8, time.Millisecond))
+				turns = append(turns, p.keepBusy(ctx, t, &over, lock, 8, c.holds))
 			}
 			eventually(t, "they are at it", func() bool { return turns[0].Load() > 100 })
 			pollUntilServed(t, r.peer())

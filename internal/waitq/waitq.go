@@ -1,6 +1,6 @@
 // Package waitq lets the waiters of one process for one name go one at a time, in
 // the order in which they came. The first of a line can be told that it is worth
-// trying, and can offer to be served while it sleeps.
+// trying. Each can offer to be served: the offer is taken when it is the first.
 package waitq
 
 import (
@@ -12,26 +12,26 @@ import (
 // Queues are the lines of waiters, one a name. An offer is a V. The zero value is ready.
 type Queues[K comparable, V any] struct {
 	mu    sync.Mutex // guards the rest and all lines; nothing blocks under it
-	lines map[K]*line[V]
+	lines map[K]*line
 }
 
-type line[V any] struct {
-	list     list.List     // of *Place
-	told     chan struct{} // of one: whoever is first takes it
-	until    time.Time     // somebody in this process holds the lock up to then
-	away     time.Time     // up to then the lock is left to others
-	used     time.Duration // for how long this process has held it since it was
-	offer    V
-	offering bool
+type line struct {
+	list  list.List     // of *Place
+	told  chan struct{} // of one: whoever is first takes it
+	until time.Time     // somebody in this process holds the lock up to then
+	away  time.Time     // up to then the lock is left to others
+	used  time.Duration // for how long this process has held it since it was
 }
 
 // Place is one waiter's place in a line.
 type Place[K comparable, V any] struct {
-	queues  *Queues[K, V]
-	name    K
-	line    *line[V]
-	turn    chan struct{}
-	element *list.Element
+	queues   *Queues[K, V]
+	name     K
+	line     *line
+	turn     chan struct{}
+	element  *list.Element
+	offer    V
+	offering bool
 }
 
 // Join takes the last place in the line of that name. Every Join needs one Leave.
@@ -40,11 +40,11 @@ func (q *Queues[K, V]) Join(name K) *Place[K, V] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.lines == nil {
-		q.lines = make(map[K]*line[V])
+		q.lines = make(map[K]*line)
 	}
 	p.line = q.lines[name]
 	if p.line == nil {
-		p.line = &line[V]{told: make(chan struct{}, 1)}
+		p.line = &line{told: make(chan struct{}, 1)}
 		q.lines[name] = p.line
 		close(p.turn)
 	}
@@ -82,7 +82,7 @@ func (q *Queues[K, V]) TellAll(match func(name K) bool) {
 	}
 }
 
-func (l *line[V]) tell() {
+func (l *line) tell() {
 	select {
 	case l.told <- struct{}{}:
 	default: // it has not yet looked at the last one
@@ -132,13 +132,13 @@ func (q *Queues[K, V]) Take(name K) (offer V, ok bool) {
 		return offer, false
 	}
 	l.until = time.Time{}
-	return l.withdraw()
+	return l.list.Front().Value.(*Place[K, V]).withdraw()
 }
 
-func (l *line[V]) withdraw() (offer V, ok bool) {
+func (p *Place[K, V]) withdraw() (offer V, ok bool) {
 	var none V
-	offer, ok = l.offer, l.offering
-	l.offer, l.offering = none, false
+	offer, ok = p.offer, p.offering
+	p.offer, p.offering = none, false
 	return offer, ok
 }
 
@@ -166,11 +166,11 @@ func (p *Place[K, V]) Outlook() (held, away time.Time) {
 	return p.line.until, p.line.away
 }
 
-// Offer is for the first of the line, before it sleeps. held: as in Outlook.
+// Offer is for one that is about to sleep. held: as in Outlook.
 func (p *Place[K, V]) Offer(v V) (held time.Time) {
 	p.queues.mu.Lock()
 	defer p.queues.mu.Unlock()
-	p.line.offer, p.line.offering = v, true
+	p.offer, p.offering = v, true
 	return p.line.until
 }
 
@@ -178,7 +178,7 @@ func (p *Place[K, V]) Offer(v V) (held time.Time) {
 func (p *Place[K, V]) Withdraw() bool {
 	p.queues.mu.Lock()
 	defer p.queues.mu.Unlock()
-	_, mine := p.line.withdraw()
+	_, mine := p.withdraw()
 	return mine
 }
 

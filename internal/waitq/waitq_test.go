@@ -219,6 +219,28 @@ func TestAnOfferIsTakenOrWithdrawnOnce(t *testing.T) {
 	}
 }
 
+func TestAnOfferIsTakenWhenItIsTheFirst(t *testing.T) {
+	t.Parallel()
+	var q queues
+	places := join(&q, "a", 3)
+	places[1].Offer(1)
+	places[2].Offer(2)
+	if v, ok := q.Take("a"); ok {
+		t.Fatalf("took %d, which is not the first", v)
+	}
+	places[0].Leave(true)
+	if v, ok := q.Take("a"); !ok || v != 1 {
+		t.Fatalf("took %d, %t", v, ok)
+	}
+	if v, ok := q.Take("a"); ok {
+		t.Fatalf("took %d while the one before it is still there", v)
+	}
+	places[1].Leave(true)
+	if !places[2].Withdraw() {
+		t.Fatal("the last one's was taken")
+	}
+}
+
 func TestTheNextOneKnowsOfAHolderInTheProcessUntilThatFreesTheLock(t *testing.T) {
 	t.Parallel()
 	var q queues

@@ -1,0 +1,75 @@
+package redislock
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// offer is what a waiter leaves while it waits: a release may take the lock to it.
+type offer struct {
+	ctx     context.Context
+	lock    *RedisLock
+	queued  bool   // the channel may be in the room
+	channel string // of the process; "": it hears nothing
+	answer  chan attempt
+	decided atomic.Bool
+}
+
+// decide is true for the first: the release that begins the hold, or the waiter that leaves.
+func (o *offer) decide() bool { return o.decided.CompareAndSwap(false, true) }
+
+// decline has the waiter try for itself.
+func (o *offer) decline(queued bool) {
+	err := newError(ErrLockAcquireConflict, nil, "lock %q went to others", o.lock.GetKey())
+	o.answer <- attempt{err: err, again: true, queued: queued}
+}
+
+// stand leaves the offer, unless it stands. held: up to when somebody in this process
+// is thought to hold the lock.
+func (w *waiter) stand(ctx context.Context) (held time.Time) {
+	if w.stands {
+		held, _ = w.place.Outlook()
+		return held
+	}
+	if w.offer == nil {
+		w.offer = &offer{ctx: ctx, lock: w.lock, answer: make(chan attempt, 1)}
+	}
+	w.offer.queued, w.offer.channel, w.stands = w.queued, w.channel(ctx), true
+	return w.place.Offer(w.offer)
+}
+
+// withdraw takes the offer back, if it stands. From a release that was quicker there is
+// an answer.
+func (w *waiter) withdraw(ctx context.Context) *attempt {
+	if !w.stands {
+		return nil
+	}
+	w.stands = false
+	if w.place.Withdraw() {
+		return nil
+	}
+	o := w.offer
+	select {
+	case answer := <-o.answer:
+		return w.take(answer)
+	case <-ctx.Done():
+	}
+	if o.decide() {
+		w.offer = nil // whoever has it cleans up
+		return nil
+	}
+	return w.take(<-o.answer)
+}
+
+// take looks at the answer of a release that had the offer.
+func (w *waiter) take(answer attempt) *attempt {
+	w.offer, w.stands = nil, false
+	w.queued = answer.queued
+	if answer.err == nil {
+		w.lock.report(answer)
+	} else if answer.queued && !w.told { // others go first
+		w.rest = longestNap
+	}
+	return &answer
+}
