@@ -111,15 +111,16 @@ func (r *Speed) waiterGoals() (goals []Goal) {
 		fair, left := s.median(name, jain), s.median(name, starved)
 		took := measure.Percentile(s.pooled(name, handed), 50)
 		p99 := max(measure.Percentile(s.pooled(name, waits), 99), s.longestCutOff(name))
-		ideal := time.Duration(n) * (spec.Hold + took)
-		if len(s.Samples[name]) == 0 {
-			ideal = 0
+		var hold, ideal time.Duration
+		if len(s.Samples[name]) > 0 {
+			hold = time.Duration(s.each(name, held))
+			ideal = time.Duration(n) * (hold + took)
 		}
 		goals = append(goals,
 			atLeast(fmt.Sprintf("hand-over, %d waiters in one process: Jain", n), 0.99, fair, fmt.Sprintf("%.3f", fair)),
 			atMost("… starved", 0, left, Number(left)),
 			atMost("… wait p99 (or the longest without an end) ÷ (waiters × (hold + hand-over))", 1.2, quotient(p99, ideal),
-				fmt.Sprintf("%s (%s ms)", Number(quotient(p99, ideal)), Millis(p99))))
+				fmt.Sprintf("%s (%s ms, a hold of %v took %s ms)", Number(quotient(p99, ideal)), Millis(p99), spec.Hold, Millis(hold))))
 	}
 	return goals
 }

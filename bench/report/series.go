@@ -104,6 +104,7 @@ func (s *Series) sum(name string, value func(*workload.Sample) int64) (sum int64
 func rate(s *workload.Sample) float64           { return s.Rate() }
 func waits(s *workload.Sample) []time.Duration  { return s.Waits }
 func handed(s *workload.Sample) []time.Duration { return s.Handed }
+func held(s *workload.Sample) float64           { return float64(s.Held) }
 func onWire(s *workload.Sample) float64         { return s.OnWire }
 func inScript(s *workload.Sample) float64       { return s.InScript }
 func mallocs(s *workload.Sample) float64        { return float64(s.Mallocs) }

@@ -45,6 +45,7 @@ type Sample struct {
 	Waits    []time.Duration // of each acquisition; of a free lock, acquire and release
 	Unserved time.Duration   // the longest wait of those whose wait the window's end cut off
 	Handed   []time.Duration // from another's release to the acquisition
+	Held     time.Duration   // all holds together: a sleep is longer than it was asked to be
 	Overlaps int64           // double holds
 	Failures int64
 	Failure  string // the first
@@ -72,6 +73,7 @@ func (s *Sample) join(other *Sample) {
 	s.Counts = append(s.Counts, other.Counts...)
 	s.Waits = append(s.Waits, other.Waits...)
 	s.Handed = append(s.Handed, other.Handed...)
+	s.Held += other.Held
 	s.Unserved = max(s.Unserved, other.Unserved)
 	s.Failures += other.Failures
 	if s.Failure == "" {

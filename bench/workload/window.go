@@ -36,6 +36,7 @@ type worker struct {
 	count   int64
 	waits   []time.Duration
 	handed  []time.Duration
+	held    time.Duration
 	err     error
 }
 
@@ -82,6 +83,7 @@ func (w *window) collect(s *Sample) {
 		s.Counts = append(s.Counts, worker.count)
 		s.Waits = append(s.Waits, worker.waits...)
 		s.Handed = append(s.Handed, worker.handed...)
+		s.Held += worker.held
 		if worker.err != nil {
 			s.Failures++
 			if s.Failure == "" {
@@ -134,7 +136,9 @@ func (w *worker) hold(start time.Time) (turn int64) {
 		w.waits = append(w.waits, time.Since(start))
 	}
 	if w.spec.Hold > 0 {
+		slept := time.Now()
 		time.Sleep(w.spec.Hold)
+		w.held += time.Since(slept)
 	}
 	return turn
 }

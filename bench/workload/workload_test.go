@@ -66,6 +66,9 @@ func TestEveryAcquisitionIsAHandOverWhenAskedFor(t *testing.T) {
 		if len(s.Counts) != 2*processes || len(s.Waits) != int(s.Total()) {
 			t.Errorf("%d processes: %d workers, %d waits of %d", processes, len(s.Counts), len(s.Waits), s.Total())
 		}
+		if least := time.Duration(s.Total()) * time.Millisecond; s.Held < least {
+			t.Errorf("%d processes: held for %s, want %s at least", processes, s.Held, least)
+		}
 	}
 }
 
