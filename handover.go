@@ -20,13 +20,14 @@ var (
 )
 
 // Bounds of the hand-overs in one process without a break, so that others get their
-// turn: processes that have announced themselves after the first two, whoever
-// merely polls after the third, which counts the time that this process has held it.
+// turn: processes that have announced themselves after the first two, and after the
+// third, which counts the time that this process has held it, whoever merely polls and
+// then they.
 const (
 	runLength = 32
 	runTime   = 50 * time.Millisecond
 	longUse   = time.Second
-	// keptAway is how long all who wait then leave the lock alone. A poller that tries
+	// keptAway is how long all who wait leave the lock to the pollers then. One that tries
 	// every 100 ms, give or take half, comes by in that time with even odds; a longer
 	// break every second would show in the waits of everybody else.
 	keptAway = 60 * time.Millisecond
@@ -64,11 +65,12 @@ func (h *hold) noteRun(led run) {
 }
 
 // successor is the waiter of this process that gets the lock of a hold which is
-// about to be released, with the gate of its instance; nil: nobody does. quiet: nobody
-// who waits is to be told either.
+// about to be released, with the gate of its instance; nil: nobody does. quiet: whoever
+// polls goes before all who wait.
 func (m *manager) successor(h *hold) (next *offer, quiet bool) {
-	line, now := m.line(h.lock.GetKey()), time.Now()
-	if waiters.Use(line, now.Sub(h.acquired)) >= longUse {
+	line, now, led := m.line(h.lock.GetKey()), time.Now(), h.ledBy()
+	// A line that was empty meanwhile has forgotten its use, a run knows its own.
+	if waiters.Use(line, now.Sub(h.acquired)) >= longUse || (led.length > 0 && now.Sub(led.since) >= longUse) {
 		waiters.KeepAway(line, now.Add(keptAway))
 		return nil, true
 	}
@@ -76,13 +78,13 @@ func (m *manager) successor(h *hold) (next *offer, quiet bool) {
 	if !ok {
 		return nil, false
 	}
-	if m.admits() == nil && o.lock.tryEnter() {
+	if o.manager == m && m.admits() == nil && o.lock.tryEnter() {
 		if o.lock.settled() {
 			return o, false
 		}
 		o.lock.leave()
 	}
-	o.decline(false)
+	o.answer <- o.declined(false)
 	return nil, false
 }
 
@@ -90,39 +92,42 @@ func (m *manager) successor(h *hold) (next *offer, quiet bool) {
 func (rl *RedisLock) handOver(ctx context.Context, h *hold, o *offer) script.Result {
 	m, next, value, sent := h.manager, o.lock, newValue(), time.Now()
 	defer next.leave()
+	answer := o.declined(false)
+	defer func() { o.answer <- answer }() // whatever a hook of the client does
 	led := h.ledBy().after(sent)
-	res := m.runner.Run(ctx, rl.handOverCall(h, o, value, led))
+	res := m.runner.Run(ctx, rl.handOverCall(ctx, h, o, value, led))
 	switch {
 	case res.Err == nil && res.Reply.Code == script.Done && o.decide():
-		tried := next.start(o.ctx, m, value, sent, res)
-		if tried.err == nil {
+		if tried := next.start(o.ctx, m, value, sent, res); tried.err == nil {
 			tried.handed, tried.took = true, time.Since(sent)
 			next.current().noteRun(led)
 			waiters.Use(m.line(rl.GetKey()), tried.took) // on the way it was nobody else's
+			answer = tried
 		}
-		o.answer <- tried
-		return res
 	case res.Unanswered || (res.Err == nil && res.Reply.Code == script.Done):
 		m.clean(next, value, res.Unanswered, next.opts.Expiration)
+	case res.Err == nil && res.Reply.Code == script.Freed && res.Reply.N == 1:
+		answer = o.declined(true)
 	}
-	o.decline(res.Err == nil && res.Reply.Code == script.Freed && res.Reply.N == 1)
 	return res
 }
 
-func (rl *RedisLock) handOverCall(h *hold, o *offer, value string, led run) script.Call {
+func (rl *RedisLock) handOverCall(ctx context.Context, h *hold, o *offer, value string, led run) script.Call {
 	keep, mode := o.lock.counterArgs()
-	how := ""
+	channel, how := "", ""
 	switch {
 	case led.length > runLength || time.Since(led.since) >= runTime:
-		how = "yield"
-	case o.queued:
-		how = "queued"
+		if how = "yield"; !h.manager.moved(ctx, o.box, rl.GetKey()) {
+			channel = o.box.hears(ctx)
+		}
+	case o.queued && o.box != nil:
+		how, channel = "queued", o.box.Channel()
 	}
 	return script.Call{
 		Script:  handoverScript,
 		Keys:    []string{rl.ownerKey(), rl.roomKey(), rl.countKey(), o.lock.markKey(value), o.lock.counterKey()},
 		Bare:    1,
-		Args:    []string{h.value, value, millis(o.lock.opts.Expiration), keep, mode, o.channel, how},
+		Args:    []string{h.value, value, millis(o.lock.opts.Expiration), keep, mode, channel, how},
 		Timeout: rl.opts.ScriptCallTimeout,
 	}
 }

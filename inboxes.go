@@ -47,6 +47,38 @@ func (m *manager) node(ctx context.Context, key string) (inbox.Subscriber, any, 
 	return m.client, m.id, nil
 }
 
+// moved: the key has another node by now than the mailbox.
+func (m *manager) moved(ctx context.Context, box *mailbox, key string) bool {
+	if box == nil || !m.cluster {
+		return false
+	}
+	_, node, err := m.node(ctx, key)
+	return err == nil && node != box.node
+}
+
+// hears is the channel on which a word would be heard now; "": on none.
+func (b *mailbox) hears(ctx context.Context) string {
+	if b == nil || b.deaf.Load() {
+		return ""
+	}
+	if ready, _ := b.Ready(ctx, 0); !ready {
+		return ""
+	}
+	return b.Channel()
+}
+
+// hears is the channel on which this process would hear of a key now; "": on none.
+func (m *manager) hears(ctx context.Context, key string) string {
+	_, node, err := m.node(ctx, key)
+	if err != nil {
+		return ""
+	}
+	m.mu.Lock()
+	box := m.inboxes.byNode[node]
+	m.mu.Unlock()
+	return box.hears(ctx)
+}
+
 // listen is the mailbox for a key, with one user more. open: of one that exists only.
 // nil: there is none.
 func (m *manager) listen(ctx context.Context, key string, open bool) *mailbox {

@@ -10,8 +10,9 @@ import (
 type offer struct {
 	ctx     context.Context
 	lock    *RedisLock
-	queued  bool   // the channel may be in the room
-	channel string // of the process; "": it hears nothing
+	manager *manager
+	box     *mailbox // where it is told; nil: nowhere yet
+	queued  bool     // its channel may be in the room
 	answer  chan attempt
 	decided atomic.Bool
 }
@@ -19,10 +20,10 @@ type offer struct {
 // decide is true for the first: the release that begins the hold, or the waiter that leaves.
 func (o *offer) decide() bool { return o.decided.CompareAndSwap(false, true) }
 
-// decline has the waiter try for itself.
-func (o *offer) decline(queued bool) {
+// declined has the waiter try for itself.
+func (o *offer) declined(queued bool) attempt {
 	err := newError(ErrLockAcquireConflict, nil, "lock %q went to others", o.lock.GetKey())
-	o.answer <- attempt{err: err, again: true, queued: queued}
+	return attempt{err: err, again: true, queued: queued}
 }
 
 // stand leaves the offer, unless it stands. held: up to when somebody in this process
@@ -33,9 +34,9 @@ func (w *waiter) stand(ctx context.Context) (held time.Time) {
 		return held
 	}
 	if w.offer == nil {
-		w.offer = &offer{ctx: ctx, lock: w.lock, answer: make(chan attempt, 1)}
+		w.offer = &offer{ctx: ctx, lock: w.lock, manager: w.manager, answer: make(chan attempt, 1)}
 	}
-	w.offer.queued, w.offer.channel, w.stands = w.queued, w.channel(ctx), true
+	w.offer.queued, w.offer.box, w.stands = w.queued, w.box, true
 	return w.place.Offer(w.offer)
 }
 

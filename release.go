@@ -193,7 +193,8 @@ func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 	call := rl.releaseCall(&words, h.value, h.hasCount(), owes)
 	call.Timeout = rl.opts.ScriptCallTimeout
 	if quiet {
-		words.args[2] = millis(keptAway)
+		words.args[2], words.args[3] = millis(keptAway), h.manager.hears(ctx, rl.GetKey())
+		call.Args = words.args[:]
 	}
 	res := h.manager.runner.Run(ctx, call)
 	refused := res.Err == nil && res.Reply.Code == script.Owed
@@ -222,14 +223,14 @@ func (rl *RedisLock) released(h *hold, res script.Result, repeat bool) (string, 
 // releaseWords is the memory for what a release says.
 type releaseWords struct {
 	keys [4]string
-	args [3]string
+	args [4]string
 }
 
 // releaseCall frees what value owns. mark: a request of its acquire may still arrive.
 func (rl *RedisLock) releaseCall(in *releaseWords, value string, counted, mark bool) script.Call {
 	n := 2
 	rl.names(in.keys[:], ownerSuffix, roomSuffix)
-	in.args = [3]string{value, "0", ""}
+	in.args = [4]string{value, "0", "0"}
 	if counted || mark {
 		in.keys[n] = rl.countKey()
 		n++
@@ -239,7 +240,7 @@ func (rl *RedisLock) releaseCall(in *releaseWords, value string, counted, mark b
 		n++
 		in.args[1] = millis(rl.markTTL())
 	}
-	return script.Call{Script: releaseScript, Keys: in.keys[:n], Args: in.args[:], Bare: 1}
+	return script.Call{Script: releaseScript, Keys: in.keys[:n], Args: in.args[:3], Bare: 1}
 }
 
 // settleRelease repeats a release that got no answer, before a new acquisition: the

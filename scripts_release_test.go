@@ -4,47 +4,47 @@ package redislock_test
 var releaseCases = []scriptCase{
 	{
 		name: "the last level of a hold without a count frees the lock", before: "owner me 30s, counter 5 100s", keys: "owner room",
-		call: "me 0 ''", reply: "1 0", after: "counter 5 100s", again: "3 0",
+		call: "me 0 0", reply: "1 0", after: "counter 5 100s", again: "3 0",
 	},
 	{
 		name: "the last level deletes the count as well", before: "owner me 30s, count 2 30s, counter 5 100s", keys: "owner room count",
-		call: "me 0 ''", reply: "1 0", after: "counter 5 100s", again: "3 0",
+		call: "me 0 0", reply: "1 0", after: "counter 5 100s", again: "3 0",
 	},
 	{
 		name: "the last level deletes a count of any type", before: "owner me 30s, count [x] 30s", keys: "owner room count",
-		call: "me 0 ''", reply: "1 0", after: "", again: "3 0",
+		call: "me 0 0", reply: "1 0", after: "", again: "3 0",
 	},
 	{
 		name: "the last level of a hold whose count is gone frees the lock", before: "owner me 30s", keys: "owner room count",
-		call: "me 0 ''", reply: "1 0", after: "", again: "3 0",
+		call: "me 0 0", reply: "1 0", after: "", again: "3 0",
 	},
 	{
 		name: "the mark is left with the last level", before: "owner me 30s, count 2 30s, counter 5 100s",
-		call: "me 80000 ''", reply: "1 0", after: "mark 1 80s, counter 5 100s", again: "3 0",
+		call: "me 80000 0", reply: "1 0", after: "mark 1 80s, counter 5 100s", again: "3 0",
 	},
 	{
 		name: "the mark is left where there is no owner", before: "counter 5 100s",
-		call: "me 80000 ''", reply: "3 0", after: "mark 1 80s, counter 5 100s", again: "3 0",
+		call: "me 80000 0", reply: "3 0", after: "mark 1 80s, counter 5 100s", again: "3 0",
 	},
 	{
 		name: "the mark is left and another owner untouched", before: "owner other 30s, count 2 30s",
-		call: "me 80000 ''", reply: "2 0", after: "owner other 30s, count 2 30s, mark 1 80s", again: "2 0",
+		call: "me 80000 0", reply: "2 0", after: "owner other 30s, count 2 30s, mark 1 80s", again: "2 0",
 	},
 	{
 		name: "without a mark's TTL none is left", before: "owner me 30s",
-		call: "me 0 ''", reply: "1 0", after: "",
+		call: "me 0 0", reply: "1 0", after: "",
 	},
 	{
 		name: "another owner is untouched", before: "owner other 30s, count 2 30s", keys: "owner room count",
-		call: "me 0 ''", reply: "2 0", after: same, again: "2 0",
+		call: "me 0 0", reply: "2 0", after: same, again: "2 0",
 	},
 	{
 		name: "an absent owner, a stale count is left alone", before: "count 2 30s", keys: "owner room count",
-		call: "me 0 ''", reply: "3 0", after: same, again: "3 0",
+		call: "me 0 0", reply: "3 0", after: same, again: "3 0",
 	},
 	{
 		name: "an owner key that holds no string is untouched", before: "owner [me] 30s, count 2 30s", keys: "owner room count",
-		call: "me 0 ''", reply: "2 0", after: same,
+		call: "me 0 0", reply: "2 0", after: same,
 	},
 }
 
@@ -83,17 +83,17 @@ var leaveCases = []scriptCase{
 var releaseFullCases = []scriptCase{
 	{
 		name: "the last level frees the lock", before: "owner me 30s, count 2 30s", keys: "owner room count",
-		call: "me 0 ''", reply: "1 0", after: "", again: "3 0",
+		call: "me 0 0", reply: "1 0", after: "", again: "3 0",
 	},
 	{
 		name: "the lock is freed, the mark is still owed", before: "owner me 30s, count 2 30s",
-		call: "me 80000 ''", reply: "7 1", after: "", again: "7 3",
+		call: "me 80000 0", reply: "7 1", after: "", again: "7 3",
 	},
 	{
 		name: "another owner is untouched, the mark is still owed", before: "owner other 30s, count 2 30s",
-		call: "me 80000 ''", reply: "7 2", after: same,
+		call: "me 80000 0", reply: "7 2", after: same,
 	},
-	{name: "an absent owner is told as such, the mark is still owed", call: "me 80000 ''", reply: "7 3", after: ""},
+	{name: "an absent owner is told as such, the mark is still owed", call: "me 80000 0", reply: "7 3", after: ""},
 }
 
 var leaveFullCases = []scriptCase{

@@ -1,6 +1,7 @@
 package redislock_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -131,8 +132,9 @@ var handoverFullCases = []scriptCase{
 // wake: channel of the process that was told.
 var wakeCases = []scriptCase{
 	{name: "beside an owner nobody is told", before: "owner other 5s, room [x] 30s", call: "[a]", reply: "1 0", after: same, again: "1 0"},
-	{name: "what was kept for it is given up", before: "owner other 5s, room !5[a];[x] 30s", call: "[a]", reply: "1 0", after: "owner other 5s, room [x] 30s", again: "1 0"},
-	{name: "what is kept for another stays", before: "owner other 5s, room !5[x] 30s", call: "[a]", reply: "1 0", after: same, again: "1 0"},
+	{name: "what was kept for it is given up", before: "owner other 5s, room !0-5[a];[x] 30s", call: "[a]", reply: "1 0", after: "owner other 5s, room [x] 30s", again: "1 0"},
+	{name: "what is kept for another stays", before: "owner other 5s, room !0-5[x] 30s", call: "[a]", reply: "1 0", after: same, again: "1 0"},
+	{name: "another was told since", before: "room !0-5[x];[y] 30s", call: "[a]", reply: "1 0", after: same, again: "1 0"},
 	{name: "those that cannot be told are dropped", before: "room [x];[y] 30s", call: "[a]", reply: "1 0", after: "", again: "1 0"},
 }
 
@@ -142,7 +144,7 @@ func TestTelling(t *testing.T) {
 	t.Parallel()
 	c := redistest.Start(t).Client(t)
 	for _, freeing := range []struct{ script, keys, args string }{
-		{"release", "owner room", "old 0 ''"},
+		{"release", "owner room", "old 0 0"},
 		{"unlock", "owner count room", "old 1"},
 		{"wake", "owner room", "nobody"},
 		{"handover", "owner room count mark counter", "old me 30000 200000 '' [a] yield"},
@@ -171,46 +173,94 @@ func TestTelling(t *testing.T) {
 	}
 }
 
-// A quiet release tells nobody, and the lock is for whoever polls.
-func TestAQuietReleaseKeepsTheLockFromAllWhoWait(t *testing.T) {
+// A quiet release tells the first, who gets the lock after those who poll.
+func TestAQuietReleaseLeavesTheLockToWhoPolls(t *testing.T) {
 	t.Parallel()
 	s, lock := &scriptServer{client: redistest.Start(t).Client(t)}, "quiet"
-	s.prepare(t, parseState(t, lock, "owner old 30s, room [x] 30s"))
-	s.eval(t, lock, "release", "owner room", "old 0 60000")
-	s.setEnd(t, lock, "") // a time that a busy machine keeps
-	for _, channel := range []string{"''", "[x]"} {
-		if got := s.eval(t, lock, "acquire", waiterKeys, "me 30000 200000 '' "+channel+" ''"); got[0].(int64) == 1 {
+	hears := s.client.Subscribe(t.Context(), lock)
+	t.Cleanup(func() { _ = hears.Close() })
+	if _, err := hears.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.prepare(t, parseState(t, lock, "owner old 30s, room [dead];"+lock+";[last] 30s"))
+	from := s.now(t) / 1000
+	s.eval(t, lock, "release", "owner room", "old 0 60")
+	if quiet, ends := s.kept(t, lock, lock); quiet < from+60 || quiet > from+5000 || ends != quiet+50 {
+		t.Fatalf("quiet until %d ms and kept until %d ms from its beginning", quiet-from, ends-from)
+	}
+	const soon, later = 100, 150 // a busy machine keeps them
+	s.setKept(t, lock, soon, later, lock)
+	for _, channel := range []string{"[x]", lock} {
+		got := s.eval(t, lock, "acquire", waiterKeys, "me 30000 200000 '' "+channel+" front")
+		if got[0].(int64) != 6 || got[1].(int64) > soon {
 			t.Fatalf("the waiter with the channel %s is answered %v", channel, got)
 		}
+		if n := s.client.LLen(t.Context(), keyOf(lock, "room")).Val(); channel == lock && n != 1 {
+			t.Fatalf("the first is in the room %d times", n)
+		}
+		s.setKept(t, lock, soon, later, lock)
 	}
-	if got := s.eval(t, lock, "acquire", "owner count mark counter", "me 30000 200000 ''"); got[0].(int64) != 1 {
-		t.Fatalf("who polls is answered %v", got)
+	s.setKept(t, lock, -1, soon, lock)
+	if got := s.eval(t, lock, "acquire", waiterKeys, "me 30000 200000 '' '' ''"); got[0].(int64) != 2 || got[1].(int64) > soon {
+		t.Fatalf("who polls after that is answered %v", got)
+	}
+	s.setKept(t, lock, soon, later, lock)
+	if got := s.eval(t, lock, "acquire", waiterKeys, "me 30000 200000 '' '' ''"); got[0].(int64) != 1 {
+		t.Fatalf("a waiter who polls is answered %v", got)
 	}
 }
 
-// setEnd has the lock kept for a channel for nearly as long as it ever is from now on.
-func (s *scriptServer) setEnd(t *testing.T, lock, channel string) {
-	t.Helper()
-	kept := fmt.Sprintf("!%d%s", s.now(t)/1000+100, channel)
-	if err := s.client.LSet(t.Context(), keyOf(lock, "room"), 0, kept).Err(); err != nil {
-		t.Fatal(err)
+// Nobody has heard it: the lock is for whoever polls.
+func TestAQuietReleaseOfALockThatNobodyElseWaitsFor(t *testing.T) {
+	t.Parallel()
+	s, lock := &scriptServer{client: redistest.Start(t).Client(t)}, "alone"
+	s.prepare(t, parseState(t, lock, "owner old 30s"))
+	s.eval(t, lock, "release", "owner room", "old 0 60")
+	if quiet, ends := s.kept(t, lock, ""); ends != quiet {
+		t.Fatalf("kept for %d ms after that", ends-quiet)
 	}
+	s.setKept(t, lock, 100, 100, "")
+	if got := s.eval(t, lock, "acquire", waiterKeys, "me 30000 200000 '' [x] ''"); got[0].(int64) != 6 {
+		t.Fatalf("a waiter is answered %v", got)
+	}
+	s.setKept(t, lock, 100, 100, "")
+	if got := s.eval(t, lock, "acquire", "owner count mark counter", "me 30000 200000 ''"); got[0].(int64) != 1 {
+		t.Fatalf("who does not wait is answered %v", got)
+	}
+}
+
+// kept is until when, in ms, the lock is left to those who poll, and kept for the channel.
+func (s *scriptServer) kept(t *testing.T, lock, channel string) (quiet, ends int64) {
+	t.Helper()
+	room := s.client.LRange(t.Context(), keyOf(lock, "room"), 0, -1).Val()
+	if len(room) == 0 {
+		t.Fatal("the room is empty")
+	}
+	n, err := fmt.Sscanf(strings.TrimSuffix(room[0], channel), "!%d-%d", &quiet, &ends)
+	if n != 2 || !strings.HasSuffix(room[0], channel) {
+		t.Fatalf("the room is %q (%v), want the lock kept for %q", room, err, channel)
+	}
+	return quiet, ends
+}
+
+// setKept has the lock left to those who poll, and kept for a channel, for so many ms from now.
+func (s *scriptServer) setKept(t *testing.T, lock string, quiet, ends int64, channel string) {
+	t.Helper()
+	now := s.now(t) / 1000
+	kept := fmt.Sprintf("!%d-%d%s", now+quiet, now+ends, channel)
+	key := keyOf(lock, "room")
+	must(t, "the room", errors.Join(s.client.Del(t.Context(), key).Err(), s.client.RPush(t.Context(), key, kept).Err()))
 }
 
 // wantKept: the lock is kept for the channel lock up to 50 ms from then on, for
 // everybody who waits but that process.
 func (s *scriptServer) wantKept(t *testing.T, lock string, from int64) {
 	t.Helper()
-	room := s.client.LRange(t.Context(), keyOf(lock, "room"), 0, -1).Val()
-	var ends int64
-	if len(room) == 0 || !strings.HasSuffix(room[0], lock) {
-		t.Fatalf("the room is %q, want the lock kept for %q", room, lock)
+	quiet, ends := s.kept(t, lock, lock)
+	if past := ends - from/1000; quiet != 0 || past < 50 || past > 5000 {
+		t.Fatalf("quiet until %d, kept until %d ms from now", quiet, past)
 	}
-	_, _ = fmt.Sscanf(room[0], "!%d", &ends)
-	if past := ends - from/1000; past < 50 || past > 5000 {
-		t.Fatalf("the lock is kept until %d ms from now", past)
-	}
-	s.setEnd(t, lock, lock) // the clock does not stand still for the test
+	s.setKept(t, lock, 0, 100, lock) // the clock does not stand still for the test
 	other := s.eval(t, lock, "acquire", waiterKeys, "other 30000 200000 '' [z] ''")
 	if code := other[0].(int64); code != 6 || other[1].(int64) > 100 {
 		t.Fatalf("another waiter is answered %v, want {6, at most 100}", other)

@@ -30,6 +30,7 @@ type waiter struct {
 	queued  bool          // its channel is in the room, as far as it knows
 	told    bool          // that the lock may be free, and Redis has not been asked since
 	woken   bool          // its last try followed a word
+	aside   bool          // it has left the lock to others since, and is not the first any more
 	refused error         // by the last holder that it saw; nil: none yet
 	rest    time.Duration // to sleep before the next try
 	offer   *offer        // made once, and again after it was taken
@@ -156,6 +157,7 @@ func (w *waiter) outlook() (nap time.Duration, local bool) {
 	now := time.Now()
 	switch {
 	case away.After(now):
+		w.aside = true
 		return away.Sub(now), false
 	case !w.told && !w.relied && w.refused == nil && held.After(now) && w.lock.settled():
 		w.relied = true // once: then it asks
@@ -168,12 +170,12 @@ func (w *waiter) try(ctx context.Context) attempt {
 	said := &announcement{channel: w.channel(ctx)}
 	switch {
 	case said.channel == "":
-	case w.told:
+	case w.told && !w.aside:
 		said.how = announceFront
 	case !w.box.proven.Load():
 		said.how = announceProbe
 	}
-	w.woken = w.told
+	w.woken, w.aside = w.told, false
 	tried := w.lock.try(ctx, said)
 	if tried.err == nil || tried.sure {
 		w.told = false
@@ -190,19 +192,11 @@ func (w *waiter) try(ctx context.Context) attempt {
 
 // channel is where it would hear of a release; "": nowhere.
 func (w *waiter) channel(ctx context.Context) string {
-	if w.box != nil && w.manager.cluster { // the key may have another node by now
-		if _, node, err := w.manager.node(ctx, w.lock.GetKey()); err == nil && node != w.box.node {
-			w.manager.unlisten(w.box)
-			w.box = w.manager.listen(ctx, w.lock.GetKey(), false)
-		}
+	if w.manager.moved(ctx, w.box, w.lock.GetKey()) {
+		w.manager.unlisten(w.box)
+		w.box = w.manager.listen(ctx, w.lock.GetKey(), false)
 	}
-	if w.box == nil || w.box.deaf.Load() {
-		return ""
-	}
-	if ready, _ := w.box.Ready(ctx, 0); !ready {
-		return ""
-	}
-	return w.box.Channel()
+	return w.box.hears(ctx)
 }
 
 // tuneIn subscribes after the first refusal. It is true when that is worth a try:

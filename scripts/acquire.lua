@@ -13,7 +13,7 @@
 -- Reply {1, token}  taken, or taken by an earlier send of this very request
 --       {2, PTTL}   another value owns it (-1: it has no TTL), or it is kept for another
 --       {4, 0}      this value was given up: the request came after its cleanup
---       {6, PTTL}   as 2, and the channel is in the room
+--       {6, PTTL}   as 2, and the channel is in the room, or it is kept for it from then on
 --       {6, PTTL, hold}  the same, and it is the first there: if another hold is seen
 --                   later, and nobody was told, then the last one told nobody
 --       error       names the key that holds something else; the lock is as it was
@@ -22,14 +22,22 @@
 -- owner is written last. A refused acquire writes nothing but the room.
 local room, me = KEYS[5], ARGV[5]
 
--- kept is for how many ms more the free lock is another process's; see tell.lua.
+-- kept is for how many ms more the free lock is not this process's; see tell.lua.
+-- mine: it is after that.
 local function kept()
   local first = redis.pcall('LINDEX', room, 0)
   if type(first) ~= 'string' or string.sub(first, 1, 1) ~= '!' then return 0 end
-  local ends, whose = string.match(first, '^!(%d+)(.*)$')
-  local t = redis.pcall('TIME')
-  local left = t.err and 0 or math.ceil(ends - t[1] * 1000 - t[2] / 1000)
-  if (whose == '' or whose ~= me) and left > 0 and left <= 100 then return left end -- more than it is ever kept: the clock went back
+  local quiet, ends, whose = string.match(first, '^!(%d+)-(%d+)(.*)$')
+  if quiet and (quiet ~= '0' or whose ~= me) then
+    local t, left = redis.pcall('TIME'), 0
+    local now = t.err and tonumber(ends) or t[1] * 1000 + t[2] / 1000
+    if now >= tonumber(quiet) then
+      if whose ~= '' and whose ~= me then left = math.ceil(ends - now) end
+    elseif me ~= '' then -- else it polls
+      left = math.ceil(quiet - now)
+    end
+    if left > 0 and left <= 100 then return left, whose == me end -- more than it is ever kept: the clock went back
+  end
   redis.pcall('LPOP', room)
   return 0
 end
@@ -70,8 +78,11 @@ else
     if redis.call('EXISTS', KEYS[3]) == 1 then return {4, 0} end
     stale = true
   end
-  local left = room and kept() or 0
-  if left > 0 then return refused(left) end
+  if room then
+    local left, mine = kept()
+    if mine then return {6, left} end
+    if left > 0 then return refused(left) end
+  end
 end
 
 local token = mint(KEYS[4], ARGV[4], tonumber(ARGV[3]))

@@ -36,7 +36,8 @@ local token = again and redis.pcall('GET', KEYS[5]) or nil
 if type(token) ~= 'string' then token = nil end
 if not token and not again and ARGV[7] == 'yield' and othersWait() then
   if me ~= '' and type(redis.pcall('RPUSH', room, me)) == 'number' then queued = 1 end
-  if redis.pcall('PTTL', room) < tonumber(ARGV[3]) then redis.pcall('PEXPIRE', room, ARGV[3]) end
+  local stays = math.max(tonumber(ARGV[3]), 2000) -- the waiter sleeps for so long
+  if redis.pcall('PTTL', room) < stays then redis.pcall('PEXPIRE', room, stays) end
 elseif not token and redis.call('EXISTS', KEYS[4]) == 0 then
   token = mint(KEYS[5], ARGV[5], tonumber(ARGV[4]))
 end
@@ -46,5 +47,5 @@ if type(token) ~= 'table' and token and not again then
 end
 if type(token) ~= 'table' and token then return {1, token} end
 redis.call('DEL', KEYS[1], KEYS[3])
-tell(room, KEYS[1])
+tell(room, KEYS[1], 0)
 return {8, queued}

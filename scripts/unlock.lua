@@ -32,6 +32,6 @@ if depth > 1 then
 else
   redis.call('DEL', KEYS[2])
   redis.call('DEL', KEYS[1])
-  tell(KEYS[3], KEYS[1])
+  tell(KEYS[3], KEYS[1], 0)
 end
 return {1, depth - 1}

@@ -1,0 +1,178 @@
+package redislock_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-lynx/lynx/plugins"
+	"github.com/redis/go-redis/v9"
+
+	redislock "github.com/go-lynx/lynx-redis-lock"
+	"github.com/go-lynx/lynx-redis-lock/internal/redistest"
+)
+
+// leased is long enough for no hold of these tests to end by itself.
+var leased = expiration(30 * time.Second)
+
+// A process whose holds are long gives way as well to one that has announced itself.
+func TestLongHoldsGiveWayToAnotherProcess(t *testing.T) {
+	for _, holds := range []time.Duration{200 * time.Millisecond, 700 * time.Millisecond, 1100 * time.Millisecond} {
+		t.Run(holds.String(), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			p, key := &party{}, rigKey()
+			busy := redislock.NewProvider(server.Client(t))
+			ctx, stop := context.WithCancel(t.Context())
+			var over sync.WaitGroup
+			turns := p.keepBusy(ctx, t, &over, func() *redislock.RedisLock { return lockOf(t, busy, key, leased) }, 3, holds)
+			eventually(t, "they are at it", func() bool { return turns.Load() > 0 })
+			other := lockOf(t, redislock.NewProvider(server.Client(t)), key, leased)
+			for range 3 {
+				before := turns.Load()
+				must(t, "AcquireWait", closes(t, "it has the lock", async(func() error { return other.AcquireWait(t.Context()) })))
+				if n := turns.Load() - before; n > 4 {
+					t.Errorf("%d turns of the others came first", n)
+				}
+				must(t, "Release", other.Release(t.Context()))
+			}
+			stop()
+			over.Wait()
+			p.check(t)
+		})
+	}
+}
+
+// One that gave way is told when it is its turn again, however short its leases are.
+func TestAProcessThatGaveWayIsToldAfterItsLease(t *testing.T) {
+	const lease = 100 * time.Millisecond
+	server := redistest.Start(t)
+	p, key := &party{}, rigKey()
+	busy := redislock.NewProvider(server.Client(t))
+	ctx, stop := context.WithCancel(t.Context())
+	var over sync.WaitGroup
+	turns := p.keepBusy(ctx, t, &over, func() *redislock.RedisLock { return lockOf(t, busy, key, expiration(lease)) }, 4, 0)
+	other := lockOf(t, redislock.NewProvider(server.Client(t)), key, leased)
+	for range 5 {
+		eventually(t, "they are at it", func() bool { return turns.Load() > 100 })
+		must(t, "AcquireWait", other.AcquireWait(t.Context()))
+		time.Sleep(lease + 50*time.Millisecond) // as long as it holds the lock
+		before := turns.Load()
+		must(t, "Release", other.Release(t.Context()))
+		free := time.Now()
+		eventually(t, "they have it again", func() bool { return turns.Load() > before })
+		if took := time.Since(free); took > neverBySleep {
+			t.Errorf("they have the lock %s after it was free", took)
+		}
+	}
+	stop()
+	over.Wait()
+	p.check(t)
+}
+
+// A process that has held the lock for a second leaves it to those who poll, and its
+// last waiter leaves before that release arrives: whoever waits elsewhere is told.
+func TestTheLastWaiterLeavesBeforeTheReleaseForThoseWhoPoll(t *testing.T) {
+	r := newFaultRig(t)
+	holder := lockOf(t, r.ours, r.key, leased, timeout(2*time.Second))
+	must(t, "Acquire", holder.Acquire(t.Context()))
+	held := time.Now()
+	ctx, cancel := context.WithCancel(t.Context())
+	waiter := lockOf(t, r.ours, r.key, leased, timeout(2*time.Second))
+	left := async(func() error { return waiter.AcquireWait(ctx) })
+	awaitQueued(t, r.direct, r.key, 1)
+	time.Sleep(time.Until(held.Add(1100 * time.Millisecond)))
+	other := lockOf(t, r.another, r.key, leased) // it has just lain down, for 2 s
+	got := async(func() error { return other.AcquireWait(t.Context()) })
+	awaitQueued(t, r.direct, r.key, 2)
+	before := r.proxy.Count(requestsOf(t, "release"))
+	r.proxy.DelayRequests(200*time.Millisecond, 1, requestsOf(t, "release"))
+	released := async(func() error { return holder.Release(t.Context()) })
+	eventually(t, "the release is on its way", func() bool { return r.proxy.Count(requestsOf(t, "release")) > before })
+	cancel()
+	wantIs(t, closes(t, "the waiter leaves", left), context.Canceled)
+	must(t, "Release", closes(t, "the release", released))
+	free := time.Now()
+	must(t, "AcquireWait", closes(t, "the other has it", got))
+	if took := time.Since(free); took > neverBySleep {
+		t.Errorf("the other has the lock %s later", took)
+	}
+}
+
+// As above, and the plugin stops while its waiter leaves the lock to others.
+func TestAPluginThatStopsWhileItLeavesTheLockToOthers(t *testing.T) {
+	server := redistest.Start(t)
+	app := bootOK(t, "away", redisSection(server.Addr()))
+	plugged, admin := published(t, app, "redis.distributed.lock"), server.Client(t)
+	holder, waiter := lockOf(t, plugged, "job", leased), lockOf(t, plugged, "job", leased)
+	must(t, "Acquire", holder.Acquire(t.Context()))
+	held := time.Now()
+	first := async(func() error { return waiter.AcquireWait(t.Context()) })
+	awaitQueued(t, admin, "job", 1)
+	time.Sleep(time.Until(held.Add(1100 * time.Millisecond)))
+	other := lockOf(t, redislock.NewProvider(server.Client(t)), "job", leased)
+	got := async(func() error { return other.AcquireWait(t.Context()) })
+	awaitQueued(t, admin, "job", 2)
+	must(t, "Release", holder.Release(t.Context()))
+	free := time.Now()
+	must(t, "StopPlugin", app.GetPluginManager().StopPlugin("redis.distributed.lock"))
+	wantIs(t, closes(t, "the plugin's waiter ends", first), redislock.ErrRenewalServiceStopped)
+	must(t, "AcquireWait", closes(t, "the other has it", got))
+	if took := time.Since(free); took > neverBySleep {
+		t.Errorf("the other has the lock %s later", took)
+	}
+}
+
+// A plugin and a provider of the program's own share a client, and with it the line of
+// waiters: one that stops takes nothing of the other's along.
+func TestAPluginThatStopsDuringAReleaseEndsNoOtherProvidersWait(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.StartProxy(t, server.Addr())
+	app := bootOK(t, "stops", redisSection(proxy.Addr()))
+	client, err := plugins.GetTypedResource[redis.UniversalClient](app.GetPluginManager().GetRuntime(), "redis.client")
+	must(t, "the client", err)
+	holder := lockOf(t, published(t, app, "redis.distributed.lock"), "job", leased, timeout(3*time.Second))
+	own := lockOf(t, redislock.NewProvider(client), "job", leased, timeout(3*time.Second))
+	must(t, "Acquire", holder.Acquire(t.Context()))
+	got := async(func() error { return own.AcquireWait(t.Context()) })
+	awaitQueued(t, server.Client(t), "job", 1)
+	awaitAsleep(t, 1)
+	isScript := redistest.Named("evalsha", "eval")
+	before := proxy.Count(isScript)
+	proxy.DelayRequests(400*time.Millisecond, 1, isScript)
+	released := async(func() error { return holder.Release(t.Context()) })
+	eventually(t, "the release is on its way", func() bool { return proxy.Count(isScript) > before })
+	must(t, "StopPlugin", app.GetPluginManager().StopPlugin("redis.distributed.lock"))
+	must(t, "Release", closes(t, "the release", released))
+	must(t, "AcquireWait", closes(t, "the other provider's waiter has it", got))
+}
+
+// A process whose subscription ends does not rely on it when it gives way, although its
+// waiters have made their offers before that.
+func TestASubscriptionThatEndsWhileOthersStandInLine(t *testing.T) {
+	server := redistest.Start(t)
+	rules := slices.Concat(leastRules, wakeRules)
+	server.ACLUser(t, "locker", "secret", rules...)
+	admin, key, p := server.Client(t), rigKey(), &party{}
+	busy := redislock.NewProvider(server.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "secret" }))
+	ctx, stop := context.WithCancel(t.Context())
+	var over sync.WaitGroup
+	turns := p.keepBusy(ctx, t, &over, func() *redislock.RedisLock { return lockOf(t, busy, key) }, 12, 20*time.Millisecond)
+	elsewhere := redislock.NewProvider(server.Client(t))
+	others := p.keepBusy(ctx, t, &over, func() *redislock.RedisLock { return lockOf(t, elsewhere, key) }, 1, time.Millisecond)
+	eventually(t, "both are at it", func() bool { return turns.Load() > 20 && others.Load() > 0 })
+	server.ACLUser(t, "locker", "secret", slices.DeleteFunc(rules, func(rule string) bool { return rule == "+subscribe" })...)
+	admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub")
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
+		before, began := turns.Load(), time.Now()
+		eventually(t, "a turn of theirs", func() bool { return turns.Load() > before })
+		if took := time.Since(began); took > neverBySleep {
+			t.Errorf("they had no turn for %s", took)
+		}
+	}
+	stop()
+	over.Wait()
+	p.check(t)
+}
