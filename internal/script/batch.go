@@ -1,8 +1,10 @@
 package script
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -94,6 +96,9 @@ func joined(parts []Part, indices []int) (keys, args []string) {
 		}
 		return keys, args
 	}
+	if len(indices) == 1 {
+		return parts[indices[0]].Keys, parts[indices[0]].Args
+	}
 	for _, i := range indices {
 		add(parts[i])
 	}
@@ -117,17 +122,17 @@ func (s *Script) codes(v any, into []int64) error {
 // bySlot are the indices of the parts of each Cluster slot: a script takes the keys
 // of one.
 func bySlot(parts []Part) [][]int {
-	at := make(map[uint16]int, len(parts))
-	groups := make([][]int, 0, len(parts))
+	slots, order := make([]uint16, len(parts)), make([]int, len(parts))
 	for i, p := range parts {
-		s := slot.Of(p.Keys[0])
-		g, seen := at[s]
-		if !seen {
-			g = len(groups)
-			at[s] = g
-			groups = append(groups, nil)
+		slots[i], order[i] = slot.Of(p.Keys[0]), i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(slots[a], slots[b]) })
+	groups := make([][]int, 0, len(parts))
+	for start, end := 0, 1; start < len(order); end++ {
+		if end == len(order) || slots[order[end]] != slots[order[start]] {
+			groups = append(groups, order[start:end])
+			start = end
 		}
-		groups[g] = append(groups[g], i)
 	}
 	return groups
 }
@@ -178,10 +183,16 @@ func (r *Runner) pipelined(ctx context.Context, call *Call, state *sendState) (a
 // groups whose script the node does not know.
 func (c *Call) send(ctx context.Context, node *redis.Client, state *sendState, groups [][]int, cmds []command, which []int, verb, script any) (unknown []int) {
 	sent := make([]*command, len(which))
+	var words []any // of all, in one piece of memory
 	for i, g := range which {
 		keys, args := joined(c.parts, groups[g])
+		if n := noKeys + len(keys) + len(args); cap(words)-len(words) < n {
+			words = make([]any, 0, n*(len(which)-i))
+		}
+		start := len(words)
+		words = appendWords(words, verb, script, keys, args)
 		cmds[g] = command{}
-		cmds[g].fill(ctx, state, verb, script, keys, args)
+		cmds[g].fill(ctx, state, words[start:len(words):len(words)])
 		sent[i] = &cmds[g]
 	}
 	pipeline(ctx, node, sent)

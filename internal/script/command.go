@@ -14,18 +14,23 @@ const fewWords = 12
 // command is sent once: without NoRetry go-redis would send a script again
 // after a lost reply, and nobody would know that it ran twice.
 //
-// All of it but go-redis's part is one piece of memory. Its arguments are pointers to
-// strings, which go-redis takes like strings, because a string in an interface is a
-// piece of its own. The keys are strings, for the application's hooks.
+// Its arguments are pointers to strings, which go-redis takes like strings, because a
+// string in an interface is a piece of memory of its own. The keys are strings, for the
+// application's hooks.
 type command struct {
 	*redis.Cmd
 	state *sendState
 	args  []any
+}
 
-	own   sendState // of a send with one command
+// roomy is a command in one piece of memory, but for go-redis's part, with all that a
+// send of one needs.
+type roomy struct {
+	command
+	own   sendState
 	until deadline
 	texts [fewWords]string
-	words [3 + fewWords]any
+	words [noKeys + fewWords]any
 }
 
 func (*command) NoRetry() bool { return true }
@@ -94,20 +99,32 @@ func (s *sendState) left(err error) error {
 }
 
 // fill makes the command that runs a script, by its name (EVALSHA) or its text (EVAL).
-func (c *command) fill(ctx context.Context, state *sendState, verb, script any, keys, args []string) {
+func (c *command) fill(ctx context.Context, state *sendState, words []any) {
+	c.state, c.args = state, words
+	c.Cmd = redis.NewCmd(ctx, words...)
+	c.SetFirstKeyPos(noKeys)
+}
+
+// fill keeps nothing of the caller's.
+func (c *roomy) fill(ctx context.Context, state *sendState, verb, script any, keys, args []string) {
 	texts, words := c.texts[:0], c.words[:0]
 	if n := len(keys) + len(args); n > fewWords {
-		texts, words = make([]string, 0, len(args)), make([]any, 0, n+3)
+		texts, words = nil, make([]any, 0, n+noKeys)
 	}
+	c.command.fill(ctx, state, appendWords(words, verb, script, keys, append(texts, args...)))
+}
+
+// noKeys is how many words a command has before its keys.
+const noKeys = 3
+
+// appendWords appends the words of such a command. The arguments stay where they are.
+func appendWords(words []any, verb, script any, keys, args []string) []any {
 	words = append(words, verb, script, len(keys))
 	for _, key := range keys {
 		words = append(words, key)
 	}
-	for _, arg := range args {
-		texts = append(texts, arg)
-		words = append(words, &texts[len(texts)-1])
+	for i := range args {
+		words = append(words, &args[i])
 	}
-	c.state, c.args = state, words
-	c.Cmd = redis.NewCmd(ctx, words...)
-	c.SetFirstKeyPos(3)
+	return words
 }

@@ -236,7 +236,7 @@ func (r *Runner) sendAlone(ctx context.Context, call Call, limit time.Time) (any
 	if !r.inline || (!soon && ctx.Done() != nil) {
 		return r.sendApart(ctx, call.apart(), limit)
 	}
-	cmd := new(command)
+	cmd := new(roomy)
 	if soon {
 		cmd.until = r.deadlines.at(ctx, limit)
 		return r.exchange(&cmd.until, &call, &cmd.own, cmd)
@@ -268,7 +268,7 @@ func (r *Runner) sendApart(ctx context.Context, call Call, limit time.Time) (any
 	go func() {
 		bounded, cancel := context.WithDeadline(ctx, limit)
 		defer cancel()
-		value, err := r.exchange(bounded, &call, state, new(command))
+		value, err := r.exchange(bounded, &call, state, new(roomy))
 		got <- result{value, err}
 	}()
 	late := time.NewTimer(time.Until(limit))
@@ -283,16 +283,16 @@ func (r *Runner) sendApart(ctx context.Context, call Call, limit time.Time) (any
 	}
 }
 
-func (r *Runner) exchange(ctx context.Context, call *Call, state *sendState, cmd *command) (any, error) {
+func (r *Runner) exchange(ctx context.Context, call *Call, state *sendState, cmd *roomy) (any, error) {
 	if call.parts != nil {
 		return r.pipelined(ctx, call, state)
 	}
 	cmd.fill(ctx, state, verbSHA, call.Script.bySHA, call.Keys, call.Args)
-	err := r.process(ctx, cmd)
+	err := r.process(ctx, &cmd.command)
 	if noScript(err) && state.rewind() {
-		cmd = new(command)
+		cmd = new(roomy)
 		cmd.fill(ctx, state, verbText, call.Script.byText, call.Keys, call.Args)
-		err = r.process(ctx, cmd)
+		err = r.process(ctx, &cmd.command)
 	}
 	if err != nil && !isReply(err) {
 		return nil, state.left(err) // also of a connection that broke before it was handed out

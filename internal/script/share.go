@@ -51,7 +51,7 @@ type queue struct {
 type flight struct{ began time.Time } // the one it is on; zero: none yet
 
 type sharedSend struct {
-	command
+	roomy
 	limit time.Time
 	done  chan struct{} // closed when the command has its result
 }
