@@ -89,6 +89,7 @@ type announcement struct{ channel, how string }
 const (
 	announceFront = "front"
 	announceProbe = "probe"
+	announceSoon  = "soon"
 )
 
 // try is one attempt, with its sample and callback. waiting: it is a waiter's.

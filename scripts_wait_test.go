@@ -200,6 +200,9 @@ func TestAQuietReleaseLeavesTheLockToWhoPolls(t *testing.T) {
 		}
 		s.setKept(t, lock, soon, later, lock)
 	}
+	if got := s.eval(t, lock, "acquire", waiterKeys, "me 30000 200000 '' '' soon"); got[0].(int64) != 2 || got[1].(int64) > soon {
+		t.Fatalf("a waiter who has no channel yet is answered %v", got)
+	}
 	s.setKept(t, lock, -1, soon, lock)
 	if got := s.eval(t, lock, "acquire", waiterKeys, "me 30000 200000 '' '' ''"); got[0].(int64) != 2 || got[1].(int64) > soon {
 		t.Fatalf("who polls after that is answered %v", got)

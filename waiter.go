@@ -170,6 +170,9 @@ func (w *waiter) try(ctx context.Context) attempt {
 	said := &announcement{channel: w.channel(ctx)}
 	switch {
 	case said.channel == "":
+		if w.box == nil || !w.box.deaf.Load() {
+			said.how = announceSoon // it is no poller
+		}
 	case w.told && !w.aside:
 		said.how = announceFront
 	case !w.box.proven.Load():

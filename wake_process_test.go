@@ -125,7 +125,7 @@ func TestAPollerOfThePublishedVersionGetsItsTurn(t *testing.T) {
 	for _, c := range []struct {
 		processes, workers int
 		holds              time.Duration
-	}{{1, 8, time.Millisecond}, {1, 8, 0}, {1, 2, time.Millisecond}, {3, 8, time.Millisecond}} {
+	}{{1, 8, time.Millisecond}, {1, 8, 0}, {1, 2, time.Millisecond}, {1, 2, 0}, {3, 8, time.Millisecond}} {
 		t.Run(fmt.Sprintf("%d processes of %d that hold it for %s", c.processes, c.workers, c.holds), func(t *testing.T) {
 			server := redistest.Start(t)
 			r := &peerRig{client: server.Client(t), key: rigKey()}

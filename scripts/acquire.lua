@@ -9,7 +9,7 @@
 --       4 "clock": TokenClock; "": TokenCounter
 --       5 the waiter's channel, to be told on; "": it will not hear anything
 --       6 "front": it was told, and somebody may have been quicker; "probe": look first
---         whether this user may publish; ""
+--         whether this user may publish; "soon": it will have a channel when it needs one; ""
 -- Reply {1, token}  taken, or taken by an earlier send of this very request
 --       {2, PTTL}   another value owns it (-1: it has no TTL), or it is kept for another
 --       {4, 0}      this value was given up: the request came after its cleanup
@@ -21,6 +21,7 @@
 -- Scripts are not rolled back, so what can fail (the token) comes first and the
 -- owner is written last. A refused acquire writes nothing but the room.
 local room, me = KEYS[5], ARGV[5]
+local polls = me == '' and ARGV[6] ~= 'soon'
 
 -- kept is for how many ms more the free lock is not this process's; see tell.lua.
 -- mine: it is after that.
@@ -33,10 +34,10 @@ local function kept()
     local now = t.err and tonumber(ends) or t[1] * 1000 + t[2] / 1000
     if now >= tonumber(quiet) then
       if whose ~= '' and whose ~= me then left = math.ceil(ends - now) end
-    elseif me ~= '' then -- else it polls
+    elseif not polls then
       left = math.ceil(quiet - now)
     end
-    if left > 0 and left <= 100 then return left, whose == me end -- more than it is ever kept: the clock went back
+    if left > 0 and left <= 100 then return left, me ~= '' and whose == me end -- more than it is ever kept: the clock went back
   end
   redis.pcall('LPOP', room)
   return 0
