@@ -134,6 +134,7 @@ func bySlot(parts []Part) [][]int {
 			start = end
 		}
 	}
+	slices.SortFunc(groups, func(a, b []int) int { return cmp.Compare(a[0], b[0]) }) // as urgent as before
 	return groups
 }
 
