@@ -14,6 +14,9 @@ import (
 //go:embed scripts/mint.lua
 var mintSource string
 
+//go:embed scripts/room.lua
+var roomSource string
+
 //go:embed scripts/acquire.lua
 var acquireSource string
 
@@ -21,7 +24,7 @@ var acquireSource string
 var reenterSource string
 
 var (
-	acquireScript = script.New("acquire", mintSource+acquireSource)
+	acquireScript = script.New("acquire", mintSource+roomSource+acquireSource)
 	reenterScript = script.New("reenter", reenterSource)
 )
 
@@ -35,10 +38,12 @@ type attempt struct {
 	left time.Duration
 	// again: another try may succeed, the lock was refused or Redis did not answer.
 	again  bool
-	queued bool   // the waiter's process is told when the lock is free
-	holder string // the hold that refused, when that process is the next to be told
-	sure   bool   // it is Redis that has refused it
-	handed bool   // by a release in this process
+	queued bool // the waiter's process is told when the lock is free
+	// promised: it was told; after left, the lock is kept for it.
+	promised bool
+	holder   string // the hold that refused, when that process is the next to be told
+	sure     bool   // it is Redis that has refused it
+	handed   bool   // by a release in this process
 }
 
 // Acquire tries once to take the lock, or one more level of it when this instance
@@ -87,7 +92,6 @@ type announcement struct{ channel, how string }
 
 // Values of announcement.how; see scripts/acquire.lua.
 const (
-	announceFront = "front"
 	announceProbe = "probe"
 	announceSoon  = "soon"
 )
@@ -190,12 +194,12 @@ func (rl *RedisLock) acquireFrom(ctx context.Context, m *manager, waiting *annou
 			left:  -1,
 			again: (res.NotRun || res.Unanswered) && ended(ctx) == nil && !isClosed(res.Err),
 		}
-	case res.Reply.Code == script.Other, res.Reply.Code == script.Queued:
+	case res.Reply.Code == script.Other, res.Reply.Code == script.Queued, res.Reply.Code == script.Kept:
 		return attempt{
 			err:    newError(ErrLockAcquireConflict, nil, "lock %q is held by another owner", rl.GetKey()),
 			left:   time.Duration(res.Reply.N) * time.Millisecond,
 			again:  true,
-			queued: res.Reply.Code == script.Queued,
+			queued: res.Reply.Code != script.Other, promised: res.Reply.Code == script.Kept,
 			holder: res.Reply.Hold,
 			sure:   true,
 		}

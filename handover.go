@@ -15,8 +15,8 @@ var handoverSource string
 var wakeSource string
 
 var (
-	handoverScript = script.New("handover", mintSource+tellSource+handoverSource)
-	wakeScript     = script.New("wake", tellSource+wakeSource)
+	handoverScript = script.New("handover", mintSource+roomSource+tellSource+handoverSource)
+	wakeScript     = script.New("wake", roomSource+tellSource+wakeSource)
 )
 
 // Bounds of the hand-overs in one process without a break, so that others get their

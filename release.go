@@ -20,7 +20,7 @@ var releaseSource string
 var leaveSource string
 
 var (
-	releaseScript = script.New("release", tellSource+releaseSource)
+	releaseScript = script.New("release", roomSource+tellSource+releaseSource)
 	leaveScript   = script.New("leave", leaveSource)
 )
 

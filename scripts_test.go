@@ -114,7 +114,8 @@ func runScriptGroups(t *testing.T, s *scriptServer, groups []scriptGroup) {
 
 // standsBehind is what goes before a script.
 var standsBehind = map[string][]string{
-	"acquire": {"mint"}, "release": {"tell"}, "unlock": {"tell"}, "wake": {"tell"}, "handover": {"mint", "tell"},
+	"acquire": {"mint", "room"}, "release": {"room", "tell"}, "unlock": {"room", "tell"}, "wake": {"room", "tell"},
+	"handover": {"mint", "room", "tell"},
 }
 
 // luaSource is a script as it is sent.

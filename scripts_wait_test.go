@@ -41,8 +41,28 @@ var acquireWaitCases = []scriptCase{
 		call: "me 30000 200000 '' [a] ''", reply: "6 ~60s", after: "owner other 60s, room [x];[y];[a] 60s", again: "6 ~60s",
 	},
 	{
-		name: "one that was told before stays in front", keys: waiterKeys, before: "owner other 30s, room [x] 60s",
-		call: "me 30000 200000 '' [a] front", reply: "6 ~30s other", after: "owner other 30s, room [a];[x] 60s", again: "6 ~30s other",
+		name: "one that was told and finds the lock taken keeps its place", keys: waiterKeys, before: "owner other 30s, room !0-1[a];[a];[x] 60s",
+		call: "me 30000 200000 '' [a] ''", reply: "6 ~30s other", after: "owner other 30s, room [a];[x] 60s", again: "6 ~30s other",
+	},
+	{
+		name: "behind one that was told it is not the first", keys: waiterKeys, before: "owner other 30s, room !0-1[x];[x] 60s",
+		call: "me 30000 200000 '' [a] ''", reply: "6 ~30s", after: "owner other 30s, room !0-1[x];[x];[a] 60s", again: "6 ~30s",
+	},
+	{
+		name: "behind nobody but a mark it is", keys: waiterKeys, before: "owner other 30s, room !0-1;[a] 60s",
+		call: "me 30000 200000 '' [a] ''", reply: "6 ~30s other", after: same, again: "6 ~30s other",
+	},
+	{
+		name: "one that gets the lock leaves the room", keys: waiterKeys, before: "room [x];[a] 30s",
+		call: "me 30000 200000 '' [a] ''", reply: "1 1", after: "owner me 30s, counter 1 200s, room [x] 30s", again: "1 1",
+	},
+	{
+		name: "and so does what was kept for it", keys: waiterKeys, before: "room !0-1[a];[a];[x] 30s",
+		call: "me 30000 200000 '' [a] ''", reply: "1 1", after: "owner me 30s, counter 1 200s, room [x] 30s", again: "1 1",
+	},
+	{
+		name: "one that polls leaves the room as it is", keys: waiterKeys, before: "room !0-1[a];[a];[x] 30s",
+		call: "me 30000 200000 '' '' ''", reply: "1 1", after: "owner me 30s, counter 1 200s, room !0-1[a];[a];[x] 30s", again: "1 1",
 	},
 	{
 		name: "beside an owner without a TTL the room lives for 2 s", keys: waiterKeys, before: "owner other -",
@@ -57,11 +77,15 @@ var acquireWaitCases = []scriptCase{
 		call: "me 30000 200000 '' [a] ''", reply: "2 ~60s", after: same,
 	},
 	{
-		name: "a free lock that was kept too long ago is taken", keys: waiterKeys, before: "room !1[x];[y] 30s",
-		call: "me 30000 200000 '' [a] ''", reply: "1 1", after: "owner me 30s, counter 1 200s, room [y] 30s", again: "1 1",
+		name: "a free lock that was kept too long ago is taken", keys: waiterKeys, before: "room !0-1[x];[x];[y] 30s",
+		call: "me 30000 200000 '' [a] ''", reply: "1 1", after: "owner me 30s, counter 1 200s, room !0-1[x];[x];[y] 30s", again: "1 1",
 	},
 	{
-		name: "a free lock that is kept far ahead, by a clock that went back, is taken", keys: waiterKeys, before: "room !99999999999999[x] 30s",
+		name: "a free lock that is kept far ahead, by a clock that went back, is taken", keys: waiterKeys, before: "room !0-99999999999999[x];[x] 30s",
+		call: "me 30000 200000 '' [a] ''", reply: "1 1", after: "owner me 30s, counter 1 200s, room !0-99999999999999[x];[x] 30s", again: "1 1",
+	},
+	{
+		name: "nor is it left to those who poll for so long", keys: waiterKeys, before: "room !99999999999998-99999999999999[a];[a] 30s",
 		call: "me 30000 200000 '' [a] ''", reply: "1 1", after: "owner me 30s, counter 1 200s", again: "1 1",
 	},
 	{
@@ -132,9 +156,10 @@ var handoverFullCases = []scriptCase{
 // wake: channel of the process that was told.
 var wakeCases = []scriptCase{
 	{name: "beside an owner nobody is told", before: "owner other 5s, room [x] 30s", call: "[a]", reply: "1 0", after: same, again: "1 0"},
-	{name: "what was kept for it is given up", before: "owner other 5s, room !0-5[a];[x] 30s", call: "[a]", reply: "1 0", after: "owner other 5s, room [x] 30s", again: "1 0"},
-	{name: "what is kept for another stays", before: "owner other 5s, room !0-5[x] 30s", call: "[a]", reply: "1 0", after: same, again: "1 0"},
-	{name: "another was told since", before: "room !0-5[x];[y] 30s", call: "[a]", reply: "1 0", after: same, again: "1 0"},
+	{name: "what was kept for it is given up", before: "owner other 5s, room !0-5[a];[a];[x] 30s", call: "[a]", reply: "1 0", after: "owner other 5s, room [x] 30s", again: "1 0"},
+	{name: "what is kept for another stays", before: "owner other 5s, room !0-5[x];[x] 30s", call: "[a]", reply: "1 0", after: same, again: "1 0"},
+	{name: "another was told since", before: "room !0-5[x];[x];[y] 30s", call: "[a]", reply: "1 0", after: same, again: "1 0"},
+	{name: "it leaves the room", before: "owner other 5s, room [x];[a] 30s", call: "[a]", reply: "1 0", after: "owner other 5s, room [x] 30s", again: "1 0"},
 	{name: "those that cannot be told are dropped", before: "room [x];[y] 30s", call: "[a]", reply: "1 0", after: "", again: "1 0"},
 }
 
@@ -173,6 +198,34 @@ func TestTelling(t *testing.T) {
 	}
 }
 
+// Who was told is not told again in its time, and loses its place when it has not asked by then.
+func TestOneThatWasToldHasItsTime(t *testing.T) {
+	t.Parallel()
+	s, lock := &scriptServer{client: redistest.Start(t).Client(t)}, "told"
+	room := keyOf(lock, "room")
+	hears := s.client.Subscribe(t.Context(), lock)
+	t.Cleanup(func() { _ = hears.Close() })
+	if _, err := hears.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	release := func(whose string, ends int64) []string {
+		s.prepare(t, parseState(t, lock, "owner old 30s"))
+		s.setKept(t, lock, 0, ends, whose)
+		must(t, "RPUSH", s.client.RPush(t.Context(), room, "absent", lock).Err())
+		s.eval(t, lock, "release", "owner room", "old 0 0")
+		return s.client.LRange(t.Context(), room, 0, -1).Val()
+	}
+	if left := release("absent", 100); len(left) != 3 || !strings.HasSuffix(left[0], "absent") {
+		t.Fatalf("in its time: the room is %q", left)
+	}
+	if left := release("absent", -1); len(left) != 2 || !strings.HasSuffix(left[0], lock) || left[1] != lock {
+		t.Fatalf("after it: the room is %q", left)
+	}
+	if told, err := hears.ReceiveTimeout(t.Context(), 5*time.Second); err != nil || told.(*redis.Message).Payload != keyOf(lock, "owner") {
+		t.Fatalf("told %v, %v", told, err)
+	}
+}
+
 // A quiet release tells the first, who gets the lock after those who poll.
 func TestAQuietReleaseLeavesTheLockToWhoPolls(t *testing.T) {
 	t.Parallel()
@@ -191,12 +244,12 @@ func TestAQuietReleaseLeavesTheLockToWhoPolls(t *testing.T) {
 	const soon, later = 100, 150 // a busy machine keeps them
 	s.setKept(t, lock, soon, later, lock)
 	for _, channel := range []string{"[x]", lock} {
-		got := s.eval(t, lock, "acquire", waiterKeys, "me 30000 200000 '' "+channel+" front")
-		if got[0].(int64) != 6 || got[1].(int64) > soon {
-			t.Fatalf("the waiter with the channel %s is answered %v", channel, got)
+		got, code := s.eval(t, lock, "acquire", waiterKeys, "me 30000 200000 '' "+channel+" ''"), int64(6)
+		if channel == lock { // it is promised to it
+			code = 9
 		}
-		if n := s.client.LLen(t.Context(), keyOf(lock, "room")).Val(); channel == lock && n != 1 {
-			t.Fatalf("the first is in the room %d times", n)
+		if got[0].(int64) != code || got[1].(int64) > soon {
+			t.Fatalf("the waiter with the channel %s is answered %v", channel, got)
 		}
 		s.setKept(t, lock, soon, later, lock)
 	}
@@ -211,6 +264,7 @@ func TestAQuietReleaseLeavesTheLockToWhoPolls(t *testing.T) {
 	if got := s.eval(t, lock, "acquire", waiterKeys, "me 30000 200000 '' '' ''"); got[0].(int64) != 1 {
 		t.Fatalf("a waiter who polls is answered %v", got)
 	}
+	s.kept(t, lock, lock) // all the same
 }
 
 // Nobody has heard it: the lock is for whoever polls.
@@ -268,7 +322,7 @@ func (s *scriptServer) wantKept(t *testing.T, lock string, from int64) {
 	if code := other[0].(int64); code != 6 || other[1].(int64) > 100 {
 		t.Fatalf("another waiter is answered %v, want {6, at most 100}", other)
 	}
-	if mine := s.eval(t, lock, "acquire", waiterKeys, "mine 30000 200000 '' "+lock+" front"); mine[0].(int64) != 1 {
+	if mine := s.eval(t, lock, "acquire", waiterKeys, "mine 30000 200000 '' "+lock+" ''"); mine[0].(int64) != 1 {
 		t.Fatalf("the one that was told is answered %v", mine)
 	}
 }

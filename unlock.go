@@ -12,7 +12,7 @@ import (
 //go:embed scripts/unlock.lua
 var unlockSource string
 
-var unlockScript = script.New("unlock", tellSource+unlockSource)
+var unlockScript = script.New("unlock", roomSource+tellSource+unlockSource)
 
 // UnlockByValue takes one level off the hold with that owner value (GetValue), in
 // this process or elsewhere, whatever version made it. For a hold of this process

@@ -30,12 +30,12 @@ type waiter struct {
 	queued  bool          // its channel is in the room, as far as it knows
 	told    bool          // that the lock may be free, and Redis has not been asked since
 	woken   bool          // its last try followed a word
-	aside   bool          // it has left the lock to others since, and is not the first any more
 	refused error         // by the last holder that it saw; nil: none yet
 	rest    time.Duration // to sleep before the next try
 	offer   *offer        // made once, and again after it was taken
 	stands  bool          // the offer does: it has not taken it back
 	untold  untold
+	untuned bool // its subscription did not come about in time: it polls
 	relied  bool // it has slept on a holder of this process that it never asked Redis about
 	giveUp  <-chan struct{}
 	stopped bool // by a drain, after which nothing is sent any more
@@ -157,7 +157,6 @@ func (w *waiter) outlook() (nap time.Duration, local bool) {
 	now := time.Now()
 	switch {
 	case away.After(now):
-		w.aside = true
 		return away.Sub(now), false
 	case !w.told && !w.relied && w.refused == nil && held.After(now) && w.lock.settled():
 		w.relied = true // once: then it asks
@@ -170,18 +169,16 @@ func (w *waiter) try(ctx context.Context) attempt {
 	said := &announcement{channel: w.channel(ctx)}
 	switch {
 	case said.channel == "":
-		if w.box == nil || !w.box.deaf.Load() {
+		if !w.untuned && (w.box == nil || !w.box.deaf.Load()) {
 			said.how = announceSoon // it is no poller
 		}
-	case w.told && !w.aside:
-		said.how = announceFront
 	case !w.box.proven.Load():
 		said.how = announceProbe
 	}
-	w.woken, w.aside = w.told, false
+	w.woken = w.told
 	tried := w.lock.try(ctx, said)
 	if tried.err == nil || tried.sure {
-		w.told = false
+		w.told = tried.promised
 	}
 	w.queued = tried.queued
 	switch {
@@ -208,19 +205,25 @@ func (w *waiter) tuneIn(ctx context.Context, tried attempt) bool {
 	if tried.queued || !tried.sure || (w.box != nil && w.box.deaf.Load()) {
 		return false
 	}
+	patience := inboxPatience
+	if w.untuned {
+		patience = 0 // once is enough, it polls meanwhile
+	}
+	w.untuned = true
 	if w.box == nil {
 		w.box = w.manager.listen(ctx, w.lock.GetKey(), false)
 	}
 	if w.box == nil {
 		return false
 	}
-	ready, refused := w.box.Ready(ctx, inboxPatience)
+	ready, refused := w.box.Ready(ctx, patience)
 	if isClosed(refused) { // its node left the Cluster
 		w.manager.forget(w.box)
 		w.box = nil
 	} else if refused != nil {
 		w.manager.pollInstead(w.box, refused)
 	}
+	w.untuned = !ready
 	return ready && !w.box.deaf.Load()
 }
 
@@ -257,6 +260,8 @@ func (w *waiter) served(tried attempt) {
 // holder's lease, so that a holder that has died blocks nobody.
 func (w *waiter) nap(tried attempt) time.Duration {
 	switch {
+	case tried.promised:
+		return tried.left + time.Millisecond
 	case !tried.queued:
 		return poll(tried.left)
 	case tried.left < 0:

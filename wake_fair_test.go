@@ -72,59 +72,6 @@ func TestAProcessThatGaveWayIsToldAfterItsLease(t *testing.T) {
 	p.check(t)
 }
 
-// A process that has held the lock for a second leaves it to those who poll, and its
-// last waiter leaves before that release arrives: whoever waits elsewhere is told.
-func TestTheLastWaiterLeavesBeforeTheReleaseForThoseWhoPoll(t *testing.T) {
-	r := newFaultRig(t)
-	holder := lockOf(t, r.ours, r.key, leased, timeout(2*time.Second))
-	must(t, "Acquire", holder.Acquire(t.Context()))
-	held := time.Now()
-	ctx, cancel := context.WithCancel(t.Context())
-	waiter := lockOf(t, r.ours, r.key, leased, timeout(2*time.Second))
-	left := async(func() error { return waiter.AcquireWait(ctx) })
-	awaitQueued(t, r.direct, r.key, 1)
-	time.Sleep(time.Until(held.Add(1100 * time.Millisecond)))
-	other := lockOf(t, r.another, r.key, leased) // it has just lain down, for 2 s
-	got := async(func() error { return other.AcquireWait(t.Context()) })
-	awaitQueued(t, r.direct, r.key, 2)
-	before := r.proxy.Count(requestsOf(t, "release"))
-	r.proxy.DelayRequests(200*time.Millisecond, 1, requestsOf(t, "release"))
-	released := async(func() error { return holder.Release(t.Context()) })
-	eventually(t, "the release is on its way", func() bool { return r.proxy.Count(requestsOf(t, "release")) > before })
-	cancel()
-	wantIs(t, closes(t, "the waiter leaves", left), context.Canceled)
-	must(t, "Release", closes(t, "the release", released))
-	free := time.Now()
-	must(t, "AcquireWait", closes(t, "the other has it", got))
-	if took := time.Since(free); took > neverBySleep {
-		t.Errorf("the other has the lock %s later", took)
-	}
-}
-
-// As above, and the plugin stops while its waiter leaves the lock to others.
-func TestAPluginThatStopsWhileItLeavesTheLockToOthers(t *testing.T) {
-	server := redistest.Start(t)
-	app := bootOK(t, "away", redisSection(server.Addr()))
-	plugged, admin := published(t, app, "redis.distributed.lock"), server.Client(t)
-	holder, waiter := lockOf(t, plugged, "job", leased), lockOf(t, plugged, "job", leased)
-	must(t, "Acquire", holder.Acquire(t.Context()))
-	held := time.Now()
-	first := async(func() error { return waiter.AcquireWait(t.Context()) })
-	awaitQueued(t, admin, "job", 1)
-	time.Sleep(time.Until(held.Add(1100 * time.Millisecond)))
-	other := lockOf(t, redislock.NewProvider(server.Client(t)), "job", leased)
-	got := async(func() error { return other.AcquireWait(t.Context()) })
-	awaitQueued(t, admin, "job", 2)
-	must(t, "Release", holder.Release(t.Context()))
-	free := time.Now()
-	must(t, "StopPlugin", app.GetPluginManager().StopPlugin("redis.distributed.lock"))
-	wantIs(t, closes(t, "the plugin's waiter ends", first), redislock.ErrRenewalServiceStopped)
-	must(t, "AcquireWait", closes(t, "the other has it", got))
-	if took := time.Since(free); took > neverBySleep {
-		t.Errorf("the other has the lock %s later", took)
-	}
-}
-
 // A plugin and a provider of the program's own share a client, and with it the line of
 // waiters: one that stops takes nothing of the other's along.
 func TestAPluginThatStopsDuringAReleaseEndsNoOtherProvidersWait(t *testing.T) {

@@ -1,5 +1,5 @@
 -- acquire: take a free lock for a new hold, and mint its fencing token.
--- It stands behind mint.lua.
+-- It stands behind mint.lua and room.lua.
 --
 -- KEYS  1 owner   2 count   3 mark of this value   4 counter (the lock's own, or the FenceKey)
 --       5 room (only for a waiter)
@@ -8,39 +8,34 @@
 --       3 TTL of the counter, ms (set again when a tenth of it is used up); 0: a FenceKey, which has none
 --       4 "clock": TokenClock; "": TokenCounter
 --       5 the waiter's channel, to be told on; "": it will not hear anything
---       6 "front": it was told, and somebody may have been quicker; "probe": look first
---         whether this user may publish; "soon": it will have a channel when it needs one; ""
+--       6 "probe": look first whether this user may tell; "soon": it will have a
+--         channel when it needs one; ""
 -- Reply {1, token}  taken, or taken by an earlier send of this very request
 --       {2, PTTL}   another value owns it (-1: it has no TTL), or it is kept for another
 --       {4, 0}      this value was given up: the request came after its cleanup
---       {6, PTTL}   as 2, and the channel is in the room, or it is kept for it from then on
+--       {6, PTTL}   as 2, and the channel is in the room
 --       {6, PTTL, hold}  the same, and it is the first there: if another hold is seen
 --                   later, and nobody was told, then the last one told nobody
+--       {9, ms}     free, and in so long kept for this process; now for those who poll
 --       error       names the key that holds something else; the lock is as it was
 --
 -- Scripts are not rolled back, so what can fail (the token) comes first and the
 -- owner is written last. A refused acquire writes nothing but the room.
 local room, me = KEYS[5], ARGV[5]
-local polls = me == '' and ARGV[6] ~= 'soon'
 
--- kept is for how many ms more the free lock is not this process's; see tell.lua.
--- mine: it is after that.
+-- kept is for how many ms more the free lock is not this waiter's. promised: it is its
+-- process's then.
 local function kept()
-  local first = redis.pcall('LINDEX', room, 0)
-  if type(first) ~= 'string' or string.sub(first, 1, 1) ~= '!' then return 0 end
-  local quiet, ends, whose = string.match(first, '^!(%d+)-(%d+)(.*)$')
-  if quiet and (quiet ~= '0' or whose ~= me) then
-    local t, left = redis.pcall('TIME'), 0
-    local now = t.err and tonumber(ends) or t[1] * 1000 + t[2] / 1000
-    if now >= tonumber(quiet) then
-      if whose ~= '' and whose ~= me then left = math.ceil(ends - now) end
-    elseif not polls then
-      left = math.ceil(quiet - now)
-    end
-    if left > 0 and left <= 100 then return left, me ~= '' and whose == me end -- more than it is ever kept: the clock went back
+  local _, quiet, ends, whose = mark(room)
+  if not ends or (quiet == 0 and whose == me) then return 0 end
+  local time = now()
+  if not time then return 0 end
+  if time < quiet then
+    if me == '' and ARGV[6] ~= 'soon' then return 0 end -- it polls
+    local ms = left(quiet, time)
+    return ms, ms > 0 and me ~= '' and whose == me
   end
-  redis.pcall('LPOP', room)
-  return 0
+  return whose ~= '' and whose ~= me and left(ends, time) or 0
 end
 
 -- hold tells the owner's hold from others: the published version uses a value again.
@@ -49,21 +44,41 @@ local function hold(owner)
   return type(token) == 'string' and owner .. '/' .. token or owner
 end
 
--- The announcement outlives the owner key by nothing: whoever waits comes back then.
-local function refused(left, owner)
-  if not room or me == '' then return {2, left} end
-  if ARGV[6] == 'probe' and type(redis.pcall('PUBLISH', me, '')) == 'table' then return {2, left} end
-  local front = ARGV[6] == 'front'
+-- announce puts the process into the room, which outlives the owner key by nothing:
+-- whoever waits comes back then. first: it is the next to be told; nil: not allowed.
+local function announce(stays)
   local at = redis.pcall('LPOS', room, me)
-  local first = at == 0
-  if not at then
-    at = redis.pcall(front and 'LPUSH' or 'RPUSH', room, me) -- how many there are now
-    first = front or at == 1
+  if at ~= 0 then
+    local _, _, ends, whose = mark(room)
+    if whose == me then redis.pcall('LPOP', room) end -- it was told, and has asked
+    if ends and at == 1 then at = 0 end
   end
-  if type(at) == 'table' then return {2, left} end
-  local stays = left < 0 and 2000 or left
+  if not at then
+    at = redis.pcall('RPUSH', room, me) -- how many there are now
+    if type(at) == 'number' then at = at - 1 end
+  end
+  if type(at) == 'table' then return nil end
   if redis.call('PTTL', room) < stays then redis.call('PEXPIRE', room, stays) end
-  return {6, left, first and owner and hold(owner) or nil}
+  return at == 0
+end
+
+-- tells is whether this user may do what telling takes.
+local function tells()
+  for _, cmd in ipairs({{'PUBLISH', me, ''}, {'LPUSH', room, '!0-0'}, {'LPOP', room}, {'LINDEX', room, 0}, {'LREM', room, 0, '!0-0'}}) do
+    local reply = redis.pcall(unpack(cmd))
+    if type(reply) == 'table' and reply.err then
+      redis.pcall('LREM', room, 0, '!0-0')
+      return false
+    end
+  end
+  return true
+end
+
+local function refused(ms, owner)
+  if not room or me == '' or (ARGV[6] == 'probe' and not tells()) then return {2, ms} end
+  local first = announce(ms < 0 and 2000 or ms)
+  if first == nil then return {2, ms} end
+  return {6, ms, first and owner and hold(owner) or nil}
 end
 
 local stale = false -- a count without an owner means nothing
@@ -80,9 +95,9 @@ else
     stale = true
   end
   if room then
-    local left, mine = kept()
-    if mine then return {6, left} end
-    if left > 0 then return refused(left) end
+    local ms, promised = kept()
+    if promised then return {9, ms} end
+    if ms > 0 then return refused(ms) end
   end
 end
 
@@ -91,5 +106,6 @@ if type(token) == 'table' then return token end
 if not owner then
   if stale then redis.call('DEL', KEYS[2]) end
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  if room and me ~= '' then leave(room, me) end
 end
 return {1, token}

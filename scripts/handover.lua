@@ -1,6 +1,6 @@
 -- handover: the last release of a hold that gives the lock to a waiter of the same
 -- process, in one step. When it cannot, it frees the lock and tells the room.
--- It stands behind mint.lua and tell.lua.
+-- It stands behind mint.lua, room.lua and tell.lua.
 --
 -- KEYS  1 owner   2 room   3 count   4 mark of the new value   5 counter of the new hold
 --       With the owner alone (a slot that is being moved) it only frees the lock.
@@ -26,7 +26,7 @@ if #KEYS == 1 then
 end
 
 local room, me, queued = KEYS[2], ARGV[6], 0
-if ARGV[7] ~= '' and me ~= '' then redis.pcall('LREM', room, 0, me) end
+if ARGV[7] ~= '' and me ~= '' then leave(room, me) end
 local function othersWait()
   local n = redis.pcall('LLEN', room)
   return type(n) == 'number' and n > 0

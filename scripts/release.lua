@@ -1,11 +1,11 @@
--- release: end a hold and free its lock. It stands behind tell.lua.
+-- release: end a hold and free its lock. It stands behind room.lua and tell.lua.
 --
 -- KEYS  1 owner   2 room   3 count (only when this hold wrote one)   4 mark
 --       An absent key makes a slot that is being moved answer TRYAGAIN: it is then
 --       sent again with the owner alone. A count runs out by itself, and so does a wait.
 -- ARGV  1 value   2 TTL of the mark, ms; 0: no mark
 --       3 for how many ms the lock is left to those who poll, before the first who waits; 0
---       4 the process's channel (only with 3): its waiters come back by themselves, the last
+--       4 the process's channel (only with 3), which goes behind the others
 -- Reply {1, 0}   done
 --       {2, 0}   another value, or no string at all, is in the owner key
 --       {3, 0}   no owner key
@@ -24,6 +24,8 @@ if type(owner) == 'table' and string.sub(owner.err, 1, 9) ~= 'WRONGTYPE' then re
 if not owner then return owed and {7, 3} or {3, 0} end
 if owner ~= ARGV[1] then return owed and {7, 2} or {2, 0} end
 if KEYS[3] then redis.call('DEL', KEYS[1], KEYS[3]) else redis.call('DEL', KEYS[1]) end
-if KEYS[2] and ARGV[4] then redis.pcall('LREM', KEYS[2], 0, ARGV[4]) end
-if KEYS[2] then tell(KEYS[2], KEYS[1], tonumber(ARGV[3])) end
+if KEYS[2] then
+  if ARGV[4] then last(KEYS[2], ARGV[4]) end
+  tell(KEYS[2], KEYS[1], tonumber(ARGV[3]))
+end
 return owed and {7, 1} or {1, 0}

@@ -1,7 +1,7 @@
 -- unlock: take one level off a hold that another process owns, known by its
 -- value only: of this version or of the published one, whose count goes down
 -- by DECR and whose keys are both kept above 0 and both deleted at 0.
--- It stands behind tell.lua.
+-- It stands behind room.lua and tell.lua.
 --
 -- KEYS  1 owner   2 count   3 room
 -- ARGV  1 value   2 depth it is believed to have; 0: only tell

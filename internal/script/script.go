@@ -22,6 +22,7 @@ const (
 	Queued = 6 // as Other, and the waiter's channel is in the room
 	Owed   = 7 // as the code in Reply.N, but a mark that was to be left is still owed
 	Freed  = 8 // the lock was to be handed over and is free instead
+	Kept   = 9 // the lock is free, and will be kept for this process
 )
 
 // Script is one Lua source and its SHA-1.
