@@ -22,7 +22,17 @@ func Classify(err error) string {
 func Parse(name string, v any) (Reply, error) { return New(name, "").parse(v) }
 
 // ShareFrom is how many sends are under way before further ones share a round trip.
-const ShareFrom = shareFrom
+const (
+	ShareFrom     = shareFrom
+	ShareFromNear = shareFromNear
+	Near          = near
+)
+
+// Trip is what the runner takes for the shortest round trip of late.
+func (r *Runner) Trip() time.Duration { return time.Duration(r.sharing.trip.Load()) }
+
+// NoteTrip is a round trip that took so long.
+func (r *Runner) NoteTrip(took time.Duration) { r.sharing.trip.note(took) }
 
 // UnderWay is how many sends are.
 func (r *Runner) UnderWay() int { return int(r.sharing.underWay.Load()) }

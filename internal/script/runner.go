@@ -223,12 +223,17 @@ var verbSHA, verbText any = "evalsha", "eval"
 // at the limit.
 func (r *Runner) send(ctx context.Context, call Call, limit time.Time) (any, error) {
 	defer r.sharing.underWay.Add(-1)
-	if r.sharing.underWay.Add(1) > shareFrom {
+	if r.sharing.underWay.Add(1) > r.sharing.trip.from() {
 		if value, err := r.sendShared(ctx, &call, limit); !errors.Is(err, errAlone) {
 			return value, err
 		}
 	}
-	return r.sendAlone(ctx, call, limit)
+	began := time.Now()
+	value, err := r.sendAlone(ctx, call, limit)
+	if err == nil {
+		r.sharing.trip.note(time.Since(began))
+	}
+	return value, err
 }
 
 func (r *Runner) sendAlone(ctx context.Context, call Call, limit time.Time) (any, error) {

@@ -14,8 +14,13 @@ import (
 
 // shareFrom is how many sends are under way before further ones share a round trip.
 // What many calls cost is system calls, on both sides, and those of one write are
-// shared by all that is in it; a few calls are answered sooner on their own.
-const shareFrom = 8
+// shared by all that is in it; a few calls are answered sooner on their own, unless
+// Redis is so near that the system calls are most of the way.
+const (
+	shareFrom     = 8
+	shareFromNear = 4
+	near          = 150 * time.Microsecond
+)
 
 // A shared round trip has at most shareMost sends. It sets out when as many wait, and
 // with fewer when not shareFlights others have set out within patience and are still on
@@ -34,9 +39,30 @@ var errAlone = errors.New("not in a shared round trip")
 // there is a flight to take it at once.
 type sharing struct {
 	underWay atomic.Int64 // sends of any kind
+	trip     trip
 
 	mu     sync.Mutex // guards queues and what is in them
 	queues map[*redis.Client]*queue
+}
+
+// trip is the shortest round trip of late, in ns; 0: not known. A shorter one counts at
+// once, longer ones bit by bit: most of what a single one takes may be the machine's.
+type trip struct{ atomic.Int64 }
+
+func (t *trip) note(took time.Duration) {
+	last := time.Duration(t.Load())
+	if last > 0 && took > last {
+		took = last + min(took-last, last)/64
+	}
+	t.Store(int64(took))
+}
+
+// from is shareFrom at this distance.
+func (t *trip) from() int64 {
+	if last := time.Duration(t.Load()); last > 0 && last < near {
+		return shareFromNear
+	}
+	return shareFrom
 }
 
 // queue has the sends to one node. It is there as long as something is in it or in

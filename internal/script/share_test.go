@@ -45,17 +45,21 @@ type crowd struct {
 	result map[string]script.Result
 }
 
-func newCrowd(t *testing.T) *crowd {
+func newCrowd(t *testing.T) *crowd { t.Helper(); return crowdOf(t, script.ShareFrom, time.Second) }
+
+// crowdOf is one of so many, with a Redis at that distance.
+func crowdOf(t *testing.T, n int, distance time.Duration) *crowd {
 	t.Helper()
 	c := &crowd{rig: newRig(t), result: map[string]script.Result{}}
 	c.client.AddHook(&c.shared)
-	c.warm(t, script.ShareFrom)
+	c.warm(t, n)
 	c.proxy.BlackHole(true)
 	t.Cleanup(func() { c.proxy.BlackHole(false); c.calls.Wait() })
-	for i := range script.ShareFrom {
+	c.runner.NoteTrip(distance)
+	for i := range n {
 		c.call(t.Context(), fmt.Sprint("alone-", i), time.Minute)
 	}
-	becomes(t, "they are under way", func() bool { return c.runner.UnderWay() == script.ShareFrom })
+	becomes(t, "they are under way", func() bool { return c.runner.UnderWay() == n })
 	return c
 }
 
@@ -125,6 +129,38 @@ func TestFewCallsAreSentAlone(t *testing.T) {
 	c.ranOnce(t, script.ShareFrom)
 	if trips := c.shared.trips.Load(); trips != 0 {
 		t.Errorf("%d pipelines for %d calls", trips, script.ShareFrom)
+	}
+}
+
+func TestFewerCallsShareRoundTripsWithARedisThatIsNear(t *testing.T) {
+	t.Parallel()
+	const more = 20
+	c := crowdOf(t, script.ShareFromNear, script.Near/2)
+	c.join(t, t.Context(), more, time.Minute)
+	c.proxy.BlackHole(false)
+	c.ranOnce(t, script.ShareFromNear+more)
+	if commands := c.shared.commands.Load(); commands != more {
+		t.Errorf("%d of %d calls shared round trips", commands, more)
+	}
+}
+
+func TestTheShortestRoundTripCountsAtOnceAndLongerOnesBitByBit(t *testing.T) {
+	t.Parallel()
+	r := script.NewRunner(nil)
+	r.NoteTrip(time.Second)
+	r.NoteTrip(script.Near / 2)
+	if got := r.Trip(); got != script.Near/2 {
+		t.Fatalf("the shortest is %s", got)
+	}
+	r.NoteTrip(time.Minute) // the machine's doing
+	if got := r.Trip(); got <= script.Near/2 || got >= script.Near {
+		t.Fatalf("after one that was long it is %s", got)
+	}
+	for range 1000 {
+		r.NoteTrip(2 * script.Near)
+	}
+	if got := r.Trip(); got < script.Near || got > 2*script.Near {
+		t.Fatalf("after many that were longer it is %s", got)
 	}
 }
 
