@@ -22,8 +22,11 @@ const (
 // while somebody waits. Guarded by manager.mu.
 type inboxes struct {
 	byNode map[any]*mailbox
-	open   int  // with a goroutine
-	warned bool // that waiters poll
+	// channels are the mailboxes' names, also of those that are closed: a process that
+	// waits now and then is in a room once.
+	channels map[any]string
+	open     int  // with a goroutine
+	warned   bool // that waiters poll
 }
 
 // mailbox is where the waiters for the keys of one node are told.
@@ -101,7 +104,14 @@ func (m *manager) listen(ctx context.Context, key string, open bool) *mailbox {
 
 // openInbox subscribes. Under mu.
 func (m *manager) openInbox(client inbox.Subscriber, node any) *mailbox {
-	channel := channelPrefix + newValue()
+	channel := m.inboxes.channels[node]
+	if channel == "" {
+		channel = channelPrefix + newValue()
+		if m.inboxes.channels == nil {
+			m.inboxes.channels = make(map[any]string)
+		}
+		m.inboxes.channels[node] = channel
+	}
 	box := &mailbox{node: node}
 	box.Inbox = inbox.Open(client, channel, inbox.Handlers{
 		Message: func(owner string) { m.heard(channel, owner) },
@@ -234,6 +244,7 @@ func (m *manager) forget(box *mailbox) {
 	m.mu.Lock()
 	if m.inboxes.byNode[box.node] == box {
 		delete(m.inboxes.byNode, box.node)
+		delete(m.inboxes.channels, box.node)
 	}
 	m.mu.Unlock()
 	m.unlisten(box)

@@ -1,7 +1,6 @@
 package redislock_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -113,6 +112,10 @@ var handoverCases = []scriptCase{
 		call: "old me 30000 200000 '' [a] yield", reply: "1 6", after: "owner me 30s, counter 6 200s", again: "1 6",
 	},
 	{
+		name: "a mark is nobody who waits", before: "owner old 5s, counter 5 100s, room !0-1 30s",
+		call: "old me 30000 200000 '' [a] yield", reply: "1 6", after: "owner me 30s, counter 6 200s, room !0-1 30s", again: "1 6",
+	},
+	{
 		name: "others go first, and those that cannot be told are dropped", before: "owner old 5s, counter 5 100s, room [x] 10s",
 		call: "old me 30000 200000 '' [a] yield", reply: "8 1", after: "counter 5 100s", again: "3 0",
 	},
@@ -159,7 +162,7 @@ var wakeCases = []scriptCase{
 	{name: "what was kept for it is given up", before: "owner other 5s, room !0-5[a];[a];[x] 30s", call: "[a]", reply: "1 0", after: "owner other 5s, room [x] 30s", again: "1 0"},
 	{name: "what is kept for another stays", before: "owner other 5s, room !0-5[x];[x] 30s", call: "[a]", reply: "1 0", after: same, again: "1 0"},
 	{name: "another was told since", before: "room !0-5[x];[x];[y] 30s", call: "[a]", reply: "1 0", after: same, again: "1 0"},
-	{name: "it leaves the room", before: "owner other 5s, room [x];[a] 30s", call: "[a]", reply: "1 0", after: "owner other 5s, room [x] 30s", again: "1 0"},
+	{name: "one that has asked since stays in the room", before: "owner other 5s, room [a];[x] 30s", call: "[a]", reply: "1 0", after: same, again: "1 0"},
 	{name: "those that cannot be told are dropped", before: "room [x];[y] 30s", call: "[a]", reply: "1 0", after: "", again: "1 0"},
 }
 
@@ -196,117 +199,6 @@ func TestTelling(t *testing.T) {
 			s.wantKept(t, lock, from)
 		})
 	}
-}
-
-// Who was told is not told again in its time, and loses its place when it has not asked by then.
-func TestOneThatWasToldHasItsTime(t *testing.T) {
-	t.Parallel()
-	s, lock := &scriptServer{client: redistest.Start(t).Client(t)}, "told"
-	room := keyOf(lock, "room")
-	hears := s.client.Subscribe(t.Context(), lock)
-	t.Cleanup(func() { _ = hears.Close() })
-	if _, err := hears.Receive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	release := func(whose string, ends int64) []string {
-		s.prepare(t, parseState(t, lock, "owner old 30s"))
-		s.setKept(t, lock, 0, ends, whose)
-		must(t, "RPUSH", s.client.RPush(t.Context(), room, "absent", lock).Err())
-		s.eval(t, lock, "release", "owner room", "old 0 0")
-		return s.client.LRange(t.Context(), room, 0, -1).Val()
-	}
-	if left := release("absent", 100); len(left) != 3 || !strings.HasSuffix(left[0], "absent") {
-		t.Fatalf("in its time: the room is %q", left)
-	}
-	if left := release("absent", -1); len(left) != 2 || !strings.HasSuffix(left[0], lock) || left[1] != lock {
-		t.Fatalf("after it: the room is %q", left)
-	}
-	if told, err := hears.ReceiveTimeout(t.Context(), 5*time.Second); err != nil || told.(*redis.Message).Payload != keyOf(lock, "owner") {
-		t.Fatalf("told %v, %v", told, err)
-	}
-}
-
-// A quiet release tells the first, who gets the lock after those who poll.
-func TestAQuietReleaseLeavesTheLockToWhoPolls(t *testing.T) {
-	t.Parallel()
-	s, lock := &scriptServer{client: redistest.Start(t).Client(t)}, "quiet"
-	hears := s.client.Subscribe(t.Context(), lock)
-	t.Cleanup(func() { _ = hears.Close() })
-	if _, err := hears.Receive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	s.prepare(t, parseState(t, lock, "owner old 30s, room [dead];"+lock+";[last] 30s"))
-	from := s.now(t) / 1000
-	s.eval(t, lock, "release", "owner room", "old 0 60")
-	if quiet, ends := s.kept(t, lock, lock); quiet < from+60 || quiet > from+5000 || ends != quiet+50 {
-		t.Fatalf("quiet until %d ms and kept until %d ms from its beginning", quiet-from, ends-from)
-	}
-	const soon, later = 100, 150 // a busy machine keeps them
-	s.setKept(t, lock, soon, later, lock)
-	for _, channel := range []string{"[x]", lock} {
-		got, code := s.eval(t, lock, "acquire", waiterKeys, "me 30000 200000 '' "+channel+" ''"), int64(6)
-		if channel == lock { // it is promised to it
-			code = 9
-		}
-		if got[0].(int64) != code || got[1].(int64) > soon {
-			t.Fatalf("the waiter with the channel %s is answered %v", channel, got)
-		}
-		s.setKept(t, lock, soon, later, lock)
-	}
-	if got := s.eval(t, lock, "acquire", waiterKeys, "me 30000 200000 '' '' soon"); got[0].(int64) != 2 || got[1].(int64) > soon {
-		t.Fatalf("a waiter who has no channel yet is answered %v", got)
-	}
-	s.setKept(t, lock, -1, soon, lock)
-	if got := s.eval(t, lock, "acquire", waiterKeys, "me 30000 200000 '' '' ''"); got[0].(int64) != 2 || got[1].(int64) > soon {
-		t.Fatalf("who polls after that is answered %v", got)
-	}
-	s.setKept(t, lock, soon, later, lock)
-	if got := s.eval(t, lock, "acquire", waiterKeys, "me 30000 200000 '' '' ''"); got[0].(int64) != 1 {
-		t.Fatalf("a waiter who polls is answered %v", got)
-	}
-	s.kept(t, lock, lock) // all the same
-}
-
-// Nobody has heard it: the lock is for whoever polls.
-func TestAQuietReleaseOfALockThatNobodyElseWaitsFor(t *testing.T) {
-	t.Parallel()
-	s, lock := &scriptServer{client: redistest.Start(t).Client(t)}, "alone"
-	s.prepare(t, parseState(t, lock, "owner old 30s"))
-	s.eval(t, lock, "release", "owner room", "old 0 60")
-	if quiet, ends := s.kept(t, lock, ""); ends != quiet {
-		t.Fatalf("kept for %d ms after that", ends-quiet)
-	}
-	s.setKept(t, lock, 100, 100, "")
-	if got := s.eval(t, lock, "acquire", waiterKeys, "me 30000 200000 '' [x] ''"); got[0].(int64) != 6 {
-		t.Fatalf("a waiter is answered %v", got)
-	}
-	s.setKept(t, lock, 100, 100, "")
-	if got := s.eval(t, lock, "acquire", "owner count mark counter", "me 30000 200000 ''"); got[0].(int64) != 1 {
-		t.Fatalf("who does not wait is answered %v", got)
-	}
-}
-
-// kept is until when, in ms, the lock is left to those who poll, and kept for the channel.
-func (s *scriptServer) kept(t *testing.T, lock, channel string) (quiet, ends int64) {
-	t.Helper()
-	room := s.client.LRange(t.Context(), keyOf(lock, "room"), 0, -1).Val()
-	if len(room) == 0 {
-		t.Fatal("the room is empty")
-	}
-	n, err := fmt.Sscanf(strings.TrimSuffix(room[0], channel), "!%d-%d", &quiet, &ends)
-	if n != 2 || !strings.HasSuffix(room[0], channel) {
-		t.Fatalf("the room is %q (%v), want the lock kept for %q", room, err, channel)
-	}
-	return quiet, ends
-}
-
-// setKept has the lock left to those who poll, and kept for a channel, for so many ms from now.
-func (s *scriptServer) setKept(t *testing.T, lock string, quiet, ends int64, channel string) {
-	t.Helper()
-	now := s.now(t) / 1000
-	kept := fmt.Sprintf("!%d-%d%s", now+quiet, now+ends, channel)
-	key := keyOf(lock, "room")
-	must(t, "the room", errors.Join(s.client.Del(t.Context(), key).Err(), s.client.RPush(t.Context(), key, kept).Err()))
 }
 
 // wantKept: the lock is kept for the channel lock up to 50 ms from then on, for

@@ -26,12 +26,12 @@ local room, me = KEYS[5], ARGV[5]
 -- kept is for how many ms more the free lock is not this waiter's. promised: it is its
 -- process's then.
 local function kept()
+  if me == '' and ARGV[6] ~= 'soon' then return 0 end -- it polls
   local _, quiet, ends, whose = mark(room)
   if not ends or (quiet == 0 and whose == me) then return 0 end
   local time = now()
   if not time then return 0 end
   if time < quiet then
-    if me == '' and ARGV[6] ~= 'soon' then return 0 end -- it polls
     local ms = left(quiet, time)
     return ms, ms > 0 and me ~= '' and whose == me
   end
@@ -64,7 +64,7 @@ end
 
 -- tells is whether this user may do what telling takes.
 local function tells()
-  for _, cmd in ipairs({{'PUBLISH', me, ''}, {'LPUSH', room, '!0-0'}, {'LPOP', room}, {'LINDEX', room, 0}, {'LREM', room, 0, '!0-0'}}) do
+  for _, cmd in ipairs({{'PUBLISH', me, ''}, {'LINDEX', room, 0}, {'LREM', room, 0, '!0-0'}, {'LPUSH', room, '!0-0'}, {'LPOP', room}}) do
     local reply = redis.pcall(unpack(cmd))
     if type(reply) == 'table' and reply.err then
       redis.pcall('LREM', room, 0, '!0-0')

@@ -29,7 +29,8 @@ local room, me, queued = KEYS[2], ARGV[6], 0
 if ARGV[7] ~= '' and me ~= '' then leave(room, me) end
 local function othersWait()
   local n = redis.pcall('LLEN', room)
-  return type(n) == 'number' and n > 0
+  local _, _, marked = mark(room)
+  return type(n) == 'number' and n > (marked and 1 or 0)
 end
 
 local token = again and redis.pcall('GET', KEYS[5]) or nil

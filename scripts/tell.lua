@@ -8,25 +8,34 @@
 -- those who poll, for so long, and kept then.
 --
 -- Who was told, and has not asked in that time, loses its place: it stands still. If
--- the lock comes free in that time, somebody who polls was quicker and done before it.
+-- the lock comes free again in that time, whoever polls was quicker, and done before it.
 --
 -- What Redis refuses here (an ACL, no memory) costs the wake-up, never the release:
 -- nobody depends on being told.
 local KEPT = 50
 
 local function keep(room, channel, quiet, kept)
-  local time = now()
-  if not time then return end
-  local from = quiet > 0 and time + quiet or 0
-  local n = redis.pcall('LPUSH', room, string.format('!%.0f-%.0f', from, time + quiet + kept) .. channel)
+  local time, n = now(), nil
+  if time then
+    local from = quiet > 0 and time + quiet or 0
+    n = redis.pcall('LPUSH', room, string.format('!%.0f-%.0f', from, time + quiet + kept) .. channel)
+  end
   if n == 1 then redis.pcall('PEXPIRE', room, quiet + kept) end
+  -- Without a mark it would be told for ever, whether it asks or not.
+  if type(n) ~= 'number' and channel ~= '' then redis.pcall('LPOP', room) end
 end
 
 local function tell(room, owner, quiet)
   local channel, _, ends, whose = mark(room)
   if ends then
     local time = now()
-    if time and left(ends, time) > 0 then return end
+    local more = time and left(ends, time) or 0
+    if more > 0 and whose == '' then
+      quiet = math.max(quiet, more)
+    elseif more > 0 then
+      local heard = redis.pcall('PUBLISH', whose, owner)
+      if type(heard) == 'number' and heard > 0 then return end
+    end
     redis.pcall('LPOP', room)
     channel = redis.pcall('LINDEX', room, 0)
     if channel == whose then

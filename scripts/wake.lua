@@ -6,6 +6,7 @@
 -- Reply {1, 0}  done
 local _, _, ends, whose = mark(KEYS[2])
 if ends and whose ~= ARGV[1] then return {1, 0} end -- another was told since
-leave(KEYS[2], ARGV[1])
-if redis.call('EXISTS', KEYS[1]) == 0 then tell(KEYS[2], KEYS[1], 0) end
+local free = redis.call('EXISTS', KEYS[1]) == 0
+if free or ends then leave(KEYS[2], ARGV[1]) end -- else it has asked since, or got the lock
+if free then tell(KEYS[2], KEYS[1], 0) end
 return {1, 0}
