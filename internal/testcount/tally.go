@@ -108,12 +108,16 @@ func (t *tally) addToTest(p *pkg, e event) {
 		this.output = append(this.output, e.Output)
 	case "pass", "fail", "skip":
 		this.result, this.took = e.Action, e.Elapsed
-		if e.Action != "pass" {
+		if e.Action != "pass" || slices.ContainsFunc(this.output, isRace) {
 			t.print(this.output...)
 		}
 		this.output = nil
 	}
 }
+
+// isRace is where the report of a data race begins. It is printed while some test ran,
+// which may have passed; the tests that raced say no more than that they did.
+func isRace(line string) bool { return strings.HasPrefix(line, "WARNING: DATA RACE") }
 
 func (t *tally) addToPackage(p *pkg, e event) {
 	switch e.Action {

@@ -154,3 +154,14 @@ func TestTheExitCodeOfGoTestIsNotLost(t *testing.T) {
 		t.Error("a run that only go test calls a failure is a success")
 	}
 }
+
+// The race detector prints its report while any test runs, which may pass.
+func TestTheReportOfADataRaceIsPrintedWhateverTestItIsIn(t *testing.T) {
+	out, code := count(t, "package sample\n\nimport (\n\t\"fmt\"\n\t\"testing\"\n)\n"+`
+func TestPasses(t *testing.T) { fmt.Println("WARNING: DATA RACE\nin this line") }
+func TestFails(t *testing.T)  { t.Error("race detected during execution of test") }
+`)
+	if code == 0 || !strings.Contains(out, "in this line") {
+		t.Errorf("exit code %d and\n%s", code, out)
+	}
+}
