@@ -67,8 +67,8 @@ func (h *hold) noteRun(led run) {
 // successor is the waiter of this process that gets the lock of a hold which is
 // about to be released, with the gate of its instance; nil: nobody does. quiet: whoever
 // polls goes before all who wait.
-func (m *manager) successor(h *hold) (next *offer, quiet bool) {
-	line, now, led := m.line(h.lock.GetKey()), time.Now(), h.ledBy()
+func (m *manager) successor(h *hold, led run) (next *offer, quiet bool) {
+	line, now := m.line(h.lock.GetKey()), time.Now()
 	// A line that was empty meanwhile has forgotten its use, a run knows its own.
 	if waiters.Use(line, now.Sub(h.acquired)) >= longUse || (led.length > 0 && now.Sub(led.since) >= longUse) {
 		waiters.KeepAway(line, now.Add(keptAway))
@@ -89,12 +89,19 @@ func (m *manager) successor(h *hold) (next *offer, quiet bool) {
 }
 
 // handOver releases a hold by making a new one of the waiter's, in one step.
-func (rl *RedisLock) handOver(ctx context.Context, h *hold, o *offer) script.Result {
+// led: the run that led to the hold.
+func (rl *RedisLock) handOver(ctx context.Context, h *hold, o *offer, led run) script.Result {
 	m, next, value, sent := h.manager, o.lock, newValue(), time.Now()
 	defer next.leave()
-	answer := o.declined(false)
-	defer func() { o.answer <- answer }() // whatever a hook of the client does
-	led := h.ledBy().after(sent)
+	var answer attempt
+	queued := false
+	defer func() { // whatever a hook of the client does
+		if !answer.handed {
+			answer = o.declined(queued)
+		}
+		o.answer <- answer
+	}()
+	led = led.after(sent)
 	res := m.runner.Run(ctx, rl.handOverCall(ctx, h, o, value, led))
 	switch {
 	case res.Err == nil && res.Reply.Code == script.Done && o.decide():
@@ -106,8 +113,8 @@ func (rl *RedisLock) handOver(ctx context.Context, h *hold, o *offer) script.Res
 		}
 	case res.Unanswered || (res.Err == nil && res.Reply.Code == script.Done):
 		m.clean(next, value, res.Unanswered, next.opts.Expiration)
-	case res.Err == nil && res.Reply.Code == script.Freed && res.Reply.N == 1:
-		answer = o.declined(true)
+	default:
+		queued = res.Err == nil && res.Reply.Code == script.Freed && res.Reply.N == 1
 	}
 	return res
 }

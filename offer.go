@@ -29,43 +29,41 @@ func (o *offer) declined(queued bool) attempt {
 // stand leaves the offer, unless it stands. held: up to when somebody in this process
 // is thought to hold the lock.
 func (w *waiter) stand(ctx context.Context) (held time.Time) {
-	if w.stands {
+	if w.offer != nil {
 		held, _ = w.place.Outlook()
 		return held
 	}
-	if w.offer == nil {
-		w.offer = &offer{ctx: ctx, lock: w.lock, manager: w.manager, answer: make(chan attempt, 1)}
+	w.offer = &offer{
+		ctx: ctx, lock: w.lock, manager: w.manager, box: w.box, queued: w.queued, answer: make(chan attempt, 1),
 	}
-	w.offer.queued, w.offer.box, w.stands = w.queued, w.box, true
 	return w.place.Offer(w.offer)
 }
 
 // withdraw takes the offer back, if it stands. From a release that was quicker there is
 // an answer.
 func (w *waiter) withdraw(ctx context.Context) *attempt {
-	if !w.stands {
+	o := w.offer
+	if o == nil {
 		return nil
 	}
-	w.stands = false
+	w.offer = nil
 	if w.place.Withdraw() {
 		return nil
 	}
-	o := w.offer
 	select {
 	case answer := <-o.answer:
 		return w.take(answer)
 	case <-ctx.Done():
 	}
 	if o.decide() {
-		w.offer = nil // whoever has it cleans up
-		return nil
+		return nil // whoever has it cleans up
 	}
 	return w.take(<-o.answer)
 }
 
 // take looks at the answer of a release that had the offer.
 func (w *waiter) take(answer attempt) *attempt {
-	w.offer, w.stands = nil, false
+	w.offer = nil
 	w.queued = answer.queued
 	if answer.err == nil {
 		w.lock.report(answer)

@@ -183,8 +183,9 @@ func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 	var quiet bool
 	if !repeat && !owes {
 		var next *offer
-		if next, quiet = h.manager.successor(h); next != nil {
-			return rl.released(h, rl.handOver(ctx, h, next), false)
+		led := h.ledBy()
+		if next, quiet = h.manager.successor(h, led); next != nil {
+			return rl.released(h, rl.handOver(ctx, h, next, led), false)
 		}
 	} else {
 		defer waiters.Freed(h.manager.line(rl.GetKey()))

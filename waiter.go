@@ -32,8 +32,7 @@ type waiter struct {
 	woken   bool          // its last try followed a word
 	refused error         // by the last holder that it saw; nil: none yet
 	rest    time.Duration // to sleep before the next try
-	offer   *offer        // made once, and again after it was taken
-	stands  bool          // the offer does: it has not taken it back
+	offer   *offer        // that stands; nil: none
 	untold  untold
 	untuned bool // its subscription did not come about in time: it polls
 	relied  bool // it has slept on a holder of this process that it never asked Redis about

@@ -76,7 +76,7 @@ end
 
 local function refused(ms, owner)
   if not room or me == '' or (ARGV[6] == 'probe' and not tells()) then return {2, ms} end
-  local first = announce(ms < 0 and 2000 or ms)
+  local first = announce(ms < 0 and NAP or ms)
   if first == nil then return {2, ms} end
   return {6, ms, first and owner and hold(owner) or nil}
 end

@@ -25,7 +25,10 @@ if not owner then return owed and {7, 3} or {3, 0} end
 if owner ~= ARGV[1] then return owed and {7, 2} or {2, 0} end
 if KEYS[3] then redis.call('DEL', KEYS[1], KEYS[3]) else redis.call('DEL', KEYS[1]) end
 if KEYS[2] then
-  if ARGV[4] then last(KEYS[2], ARGV[4]) end
+  local there = ARGV[4] and leave(KEYS[2], ARGV[4])
+  if type(there) == 'number' and there > 0 and redis.pcall('RPUSH', KEYS[2], ARGV[4]) == 1 then
+    redis.pcall('PEXPIRE', KEYS[2], NAP)
+  end
   tell(KEYS[2], KEYS[1], tonumber(ARGV[3]))
 end
 return owed and {7, 1} or {1, 0}

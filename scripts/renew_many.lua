@@ -11,13 +11,6 @@
 --
 -- One hold's trouble is no other's, hence pcall. What is said in renew about late
 -- arrivals and missing counts holds here as well.
-
--- On a Cluster most holds are alone in their slot, and most are as they should be.
-if #ARGV == 3 and #KEYS == 1 and redis.pcall('GET', KEYS[1]) == ARGV[1]
-    and redis.pcall('PEXPIRE', KEYS[1], ARGV[2], 'GT') == 1 then
-  return {1}
-end
-
 local function lengthen(key, lease)
   local done = redis.pcall('PEXPIRE', key, lease, 'GT')
   if done == 0 and redis.pcall('PTTL', key) == -1 then -- to GT, no TTL is an endless one

@@ -1,7 +1,8 @@
 -- room: the list of the channels of those who wait, one a process, in which it is once,
 -- however many of its waiters want the lock. Not a script of its own: it stands before
 -- those that look into it. A process stays in its place until it has the lock.
---
+local NAP = 2000 -- ms that one sleeps at most; longestNap in wait.go
+
 -- A mark at the head says for whom the free lock is kept: "!", until when it is left
 -- to those who merely poll (0: it is not), "-", until when it is kept then, both in ms,
 -- and the channel of the process that was told, if there is one. It is the next in the

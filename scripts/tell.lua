@@ -51,11 +51,3 @@ local function tell(room, owner, quiet)
   end
   if quiet > 0 then keep(room, '', quiet, 0) end
 end
-
--- last puts a process that is there behind the others.
-local function last(room, channel)
-  local n = leave(room, channel)
-  if type(n) ~= 'number' or n == 0 then return end
-  n = redis.pcall('RPUSH', room, channel)
-  if n == 1 then redis.pcall('PEXPIRE', room, 2000) end -- whoever waits comes back then
-end
