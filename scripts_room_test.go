@@ -21,9 +21,8 @@ type roomServer struct {
 	hears  *redis.PubSub
 }
 
-func newRoomServer(t *testing.T, lock string) *roomServer {
+func newRoomServer(t *testing.T, server *redistest.Server, lock string) *roomServer {
 	t.Helper()
-	server := redistest.Start(t)
 	s := &roomServer{scriptServer: scriptServer{client: server.Client(t)}, server: server, lock: lock}
 	s.hears = s.client.Subscribe(t.Context(), lock)
 	t.Cleanup(func() { _ = s.hears.Close() })
@@ -33,12 +32,12 @@ func newRoomServer(t *testing.T, lock string) *roomServer {
 	return s
 }
 
-// released is the room after a release, and what that told. kept: of whom the room has
-// a mark, up to quiet and ends ms from now.
+// released is the room after a release that found a mark there, of whose, as setKept makes
+// it, and the others.
 func (s *roomServer) released(t *testing.T, whose string, quiet, ends int64, others ...any) []string {
 	t.Helper()
 	s.prepare(t, parseState(t, s.lock, "owner old 30s"))
-	s.setKept(t, s.lock, quiet, ends, whose)
+	s.setKept(t, whose, quiet, ends)
 	if len(others) > 0 {
 		must(t, "RPUSH", s.client.RPush(t.Context(), keyOf(s.lock, "room"), others...).Err())
 	}
@@ -53,8 +52,9 @@ func (s *roomServer) room(t *testing.T) []string {
 
 func (s *roomServer) wantTold(t *testing.T) {
 	t.Helper()
-	if told, err := s.hears.ReceiveTimeout(t.Context(), 5*time.Second); err != nil || told.(*redis.Message).Payload != keyOf(s.lock, "owner") {
-		t.Fatalf("told %v, %v", told, err)
+	told, err := s.hears.ReceiveTimeout(t.Context(), 5*time.Second)
+	if message, ok := told.(*redis.Message); !ok || message.Payload != keyOf(s.lock, "owner") {
+		t.Fatalf("told %v (%v), want the owner key", told, err)
 	}
 }
 
@@ -62,7 +62,7 @@ func (s *roomServer) wantTold(t *testing.T) {
 // not asked by then, or does not hear any more.
 func TestOneThatWasToldHasItsTime(t *testing.T) {
 	t.Parallel()
-	s := newRoomServer(t, "told")
+	s := newRoomServer(t, redistest.Start(t), "told")
 	if left := s.released(t, s.lock, 0, 100, s.lock, "absent"); len(left) != 3 || left[1] != s.lock || left[2] != "absent" {
 		t.Fatalf("in its time: the room is %q", left)
 	}
@@ -78,10 +78,10 @@ func TestOneThatWasToldHasItsTime(t *testing.T) {
 // A quiet time for which nobody was there to be told goes on for the first who has come since.
 func TestWhoComesInTheQuietTimeIsToldByTheNextRelease(t *testing.T) {
 	t.Parallel()
-	s := newRoomServer(t, "since")
+	s := newRoomServer(t, redistest.Start(t), "since")
 	s.released(t, "", 100, 100, s.lock)
 	s.wantTold(t)
-	if quiet, ends := s.kept(t, s.lock, s.lock); quiet == 0 || ends != quiet+50 {
+	if quiet, ends := s.kept(t, s.lock); quiet == 0 || ends != quiet+50 {
 		t.Fatalf("quiet until %d, kept until %d", quiet, ends)
 	}
 }
@@ -89,7 +89,7 @@ func TestWhoComesInTheQuietTimeIsToldByTheNextRelease(t *testing.T) {
 // Where the time is not to be had nothing is kept, and nobody told twice in a row.
 func TestTellingWithoutTheTime(t *testing.T) {
 	t.Parallel()
-	s := newRoomServer(t, "timeless")
+	s := newRoomServer(t, redistest.Start(t), "timeless")
 	rules := slices.DeleteFunc(slices.Concat(leastRules, wakeRules), func(rule string) bool { return rule == "+time" })
 	s.server.ACLUser(t, "locker", "secret", append(rules, "&*")...)
 	s.prepare(t, parseState(t, s.lock, "owner old 30s, room [dead];"+s.lock+";[next] 30s"))
@@ -104,12 +104,12 @@ func TestTellingWithoutTheTime(t *testing.T) {
 // A quiet release tells the first, who gets the lock after those who poll.
 func TestAQuietReleaseLeavesTheLockToWhoPolls(t *testing.T) {
 	t.Parallel()
-	s := newRoomServer(t, "quiet")
+	s := newRoomServer(t, redistest.Start(t), "quiet")
 	lock := s.lock
 	s.prepare(t, parseState(t, lock, "owner old 30s, room [dead];"+lock+";[last] 30s"))
 	from := s.now(t) / 1000
 	s.eval(t, lock, "release", "owner room", "old 0 60")
-	if quiet, ends := s.kept(t, lock, lock); quiet < from+60 || quiet > from+5000 || ends != quiet+50 {
+	if quiet, ends := s.kept(t, lock); quiet < from+60 || quiet > from+5000 || ends != quiet+50 {
 		t.Fatalf("quiet until %d ms and kept until %d ms from its beginning", quiet-from, ends-from)
 	}
 	s.wantTold(t)
@@ -129,7 +129,7 @@ func TestAQuietReleaseLeavesTheLockToWhoPolls(t *testing.T) {
 		{"the one that was told, after that", "me 30000 200000 '' " + lock + " ''", -1, soon, 1},
 	} {
 		must(t, "FLUSHALL", s.client.FlushAll(t.Context()).Err())
-		s.setKept(t, lock, c.quiet, c.ends, lock)
+		s.setKept(t, lock, c.quiet, c.ends)
 		got := s.eval(t, lock, "acquire", waiterKeys, c.call)
 		if got[0].(int64) != c.code || (c.code != 1 && got[1].(int64) > soon) {
 			t.Errorf("%s is answered %v, want the code %d", c.name, got, c.code)
@@ -140,26 +140,27 @@ func TestAQuietReleaseLeavesTheLockToWhoPolls(t *testing.T) {
 // Nobody has heard it: the lock is for whoever polls.
 func TestAQuietReleaseOfALockThatNobodyElseWaitsFor(t *testing.T) {
 	t.Parallel()
-	s, lock := &scriptServer{client: redistest.Start(t).Client(t)}, "alone"
+	s := newRoomServer(t, redistest.Start(t), "alone")
+	lock := s.lock
 	s.prepare(t, parseState(t, lock, "owner old 30s"))
 	s.eval(t, lock, "release", "owner room", "old 0 60")
-	if quiet, ends := s.kept(t, lock, ""); ends != quiet {
+	if quiet, ends := s.kept(t, ""); ends != quiet {
 		t.Fatalf("kept for %d ms after that", ends-quiet)
 	}
-	s.setKept(t, lock, 100, 100, "")
+	s.setKept(t, "", 100, 100)
 	if got := s.eval(t, lock, "acquire", waiterKeys, "me 30000 200000 '' [x] ''"); got[0].(int64) != 6 {
 		t.Fatalf("a waiter is answered %v", got)
 	}
-	s.setKept(t, lock, 100, 100, "")
+	s.setKept(t, "", 100, 100)
 	if got := s.eval(t, lock, "acquire", "owner count mark counter", "me 30000 200000 ''"); got[0].(int64) != 1 {
 		t.Fatalf("who does not wait is answered %v", got)
 	}
 }
 
 // kept is until when, in ms, the lock is left to those who poll, and kept for the channel.
-func (s *scriptServer) kept(t *testing.T, lock, channel string) (quiet, ends int64) {
+func (s *roomServer) kept(t *testing.T, channel string) (quiet, ends int64) {
 	t.Helper()
-	room := s.client.LRange(t.Context(), keyOf(lock, "room"), 0, -1).Val()
+	room := s.room(t)
 	if len(room) == 0 {
 		t.Fatal("the room is empty")
 	}
@@ -171,10 +172,29 @@ func (s *scriptServer) kept(t *testing.T, lock, channel string) (quiet, ends int
 }
 
 // setKept has the lock left to those who poll, and kept for a channel, for so many ms from now.
-func (s *scriptServer) setKept(t *testing.T, lock string, quiet, ends int64, channel string) {
+func (s *roomServer) setKept(t *testing.T, channel string, quiet, ends int64) {
 	t.Helper()
 	now := s.now(t) / 1000
 	kept := fmt.Sprintf("!%d-%d%s", now+quiet, now+ends, channel)
-	key := keyOf(lock, "room")
+	key := keyOf(s.lock, "room")
 	must(t, "the room", errors.Join(s.client.Del(t.Context(), key).Err(), s.client.RPush(t.Context(), key, kept).Err()))
+}
+
+// wantKept: the lock is kept for the one that hears up to 50 ms from then on, for
+// everybody who waits but that process.
+func (s *roomServer) wantKept(t *testing.T, from int64) {
+	t.Helper()
+	lock := s.lock
+	quiet, ends := s.kept(t, lock)
+	if past := ends - from/1000; quiet != 0 || past < 50 || past > 5000 {
+		t.Fatalf("quiet until %d, kept until %d ms from now", quiet, past)
+	}
+	s.setKept(t, lock, 0, 100) // the clock does not stand still for the test
+	other := s.eval(t, lock, "acquire", waiterKeys, "other 30000 200000 '' [z] ''")
+	if code := other[0].(int64); code != 6 || other[1].(int64) > 100 {
+		t.Fatalf("another waiter is answered %v, want {6, at most 100}", other)
+	}
+	if mine := s.eval(t, lock, "acquire", waiterKeys, "mine 30000 200000 '' "+lock+" ''"); mine[0].(int64) != 1 {
+		t.Fatalf("the one that was told is answered %v", mine)
+	}
 }

@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lynx/lynx-redis-lock/internal/redistest"
 )
@@ -170,7 +167,7 @@ var wakeCases = []scriptCase{
 // kept for it.
 func TestTelling(t *testing.T) {
 	t.Parallel()
-	c := redistest.Start(t).Client(t)
+	server := redistest.Start(t)
 	for _, freeing := range []struct{ script, keys, args string }{
 		{"release", "owner room", "old 0 0"},
 		{"unlock", "owner count room", "old 1"},
@@ -178,12 +175,8 @@ func TestTelling(t *testing.T) {
 		{"handover", "owner room count mark counter", "old me 30000 200000 '' [a] yield"},
 	} {
 		t.Run(freeing.script, func(t *testing.T) {
-			s, lock := &scriptServer{client: c}, "telling-"+freeing.script
-			hears := c.Subscribe(t.Context(), lock)
-			t.Cleanup(func() { _ = hears.Close() })
-			if _, err := hears.Receive(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			s := newRoomServer(t, server, "telling-"+freeing.script)
+			lock := s.lock
 			state := "owner old 30s, room [dead];%s;[last] 30s"
 			if freeing.script == "wake" {
 				state = "room [dead];%s;[last] 30s"
@@ -191,31 +184,9 @@ func TestTelling(t *testing.T) {
 			s.prepare(t, parseState(t, lock, fmt.Sprintf(state, lock)))
 			from := s.now(t)
 			s.eval(t, lock, freeing.script, freeing.keys, freeing.args)
-			told, err := hears.ReceiveTimeout(t.Context(), 5*time.Second)
-			message, ok := told.(*redis.Message)
-			if !ok || message.Payload != keyOf(lock, "owner") {
-				t.Fatalf("told %v (%v), want the owner key", told, err)
-			}
-			s.wantKept(t, lock, from)
+			s.wantTold(t)
+			s.wantKept(t, from)
 		})
-	}
-}
-
-// wantKept: the lock is kept for the channel lock up to 50 ms from then on, for
-// everybody who waits but that process.
-func (s *scriptServer) wantKept(t *testing.T, lock string, from int64) {
-	t.Helper()
-	quiet, ends := s.kept(t, lock, lock)
-	if past := ends - from/1000; quiet != 0 || past < 50 || past > 5000 {
-		t.Fatalf("quiet until %d, kept until %d ms from now", quiet, past)
-	}
-	s.setKept(t, lock, 0, 100, lock) // the clock does not stand still for the test
-	other := s.eval(t, lock, "acquire", waiterKeys, "other 30000 200000 '' [z] ''")
-	if code := other[0].(int64); code != 6 || other[1].(int64) > 100 {
-		t.Fatalf("another waiter is answered %v, want {6, at most 100}", other)
-	}
-	if mine := s.eval(t, lock, "acquire", waiterKeys, "mine 30000 200000 '' "+lock+" ''"); mine[0].(int64) != 1 {
-		t.Fatalf("the one that was told is answered %v", mine)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,36 @@ import (
 
 // leased is long enough for no hold of these tests to end by itself.
 var leased = expiration(30 * time.Second)
+
+// givesWay: as many turns of the others at the most come before each of one's.
+func givesWay(t *testing.T, turns *atomic.Int64, one *redislock.RedisLock, rounds int, most int64) {
+	t.Helper()
+	for range rounds {
+		before := turns.Load()
+		must(t, "AcquireWait", closes(t, "it has the lock", async(func() error { return one.AcquireWait(t.Context()) })))
+		if n := turns.Load() - before; n > most {
+			t.Errorf("%d turns of the others came first", n)
+		}
+		must(t, "Release", one.Release(t.Context()))
+	}
+}
+
+// A process that hands the lock over among its own goroutines gives way to one that
+// has announced itself.
+func TestLocalHandOversGiveWayToAnotherProcess(t *testing.T) {
+	server := redistest.Start(t)
+	p, key := &party{}, rigKey()
+	busy := redislock.NewProvider(server.Client(t))
+	ctx, stop := context.WithCancel(t.Context())
+	var over sync.WaitGroup
+	turns := p.keepBusy(ctx, t, &over, func() *redislock.RedisLock { return lockOf(t, busy, key) }, 8, 0)
+	other := lockOf(t, redislock.NewProvider(server.Client(t)), key)
+	eventually(t, "the others are at it", func() bool { return turns.Load() > 100 })
+	givesWay(t, turns, other, 20, 200) // 32 in a row and those in between while it announces itself
+	stop()
+	over.Wait()
+	p.check(t)
+}
 
 // A process whose holds are long gives way as well to one that has announced itself.
 func TestLongHoldsGiveWayToAnotherProcess(t *testing.T) {
@@ -30,14 +61,7 @@ func TestLongHoldsGiveWayToAnotherProcess(t *testing.T) {
 			turns := p.keepBusy(ctx, t, &over, func() *redislock.RedisLock { return lockOf(t, busy, key, leased) }, 3, holds)
 			eventually(t, "they are at it", func() bool { return turns.Load() > 0 })
 			other := lockOf(t, redislock.NewProvider(server.Client(t)), key, leased)
-			for range 3 {
-				before := turns.Load()
-				must(t, "AcquireWait", closes(t, "it has the lock", async(func() error { return other.AcquireWait(t.Context()) })))
-				if n := turns.Load() - before; n > 4 {
-					t.Errorf("%d turns of the others came first", n)
-				}
-				must(t, "Release", other.Release(t.Context()))
-			}
+			givesWay(t, turns, other, 3, 4)
 			stop()
 			over.Wait()
 			p.check(t)

@@ -16,6 +16,9 @@ import (
 // After a second of use a release leaves the lock to those who poll for a moment: the
 // quiet time. These are about what can happen in it.
 
+// useUp sleeps until a process that has the lock since then has to leave it to others.
+func useUp(held time.Time) { time.Sleep(time.Until(held.Add(1100 * time.Millisecond))) }
+
 // usedUp has a holder, of the rig's own provider, keep the lock for as long as that
 // takes while a waiter of its process is in the room.
 func usedUp(t *testing.T, r *faultRig, waits context.Context) (holder *redislock.RedisLock, waiter <-chan error) {
@@ -26,18 +29,8 @@ func usedUp(t *testing.T, r *faultRig, waits context.Context) (holder *redislock
 	lock := lockOf(t, r.ours, r.key, leased, timeout(2*time.Second))
 	waiter = async(func() error { return lock.AcquireWait(waits) })
 	awaitQueued(t, r.direct, r.key, 1)
-	time.Sleep(time.Until(held.Add(1100 * time.Millisecond)))
+	useUp(held)
 	return holder, waiter
-}
-
-// hasItSoon: it is told, and need not look by itself.
-func hasItSoon(t *testing.T, got <-chan error) {
-	t.Helper()
-	free := time.Now()
-	must(t, "AcquireWait", closes(t, "it has the lock", got))
-	if took := time.Since(free); took > neverBySleep {
-		t.Errorf("it has the lock %s after it was free", took)
-	}
 }
 
 // Its process has no waiter any more when the release arrives: whoever waits elsewhere is told.
@@ -96,7 +89,7 @@ func TestAPluginThatStopsInTheQuietTime(t *testing.T) {
 	held := time.Now()
 	first := async(func() error { return waiter.AcquireWait(t.Context()) })
 	awaitQueued(t, admin, "job", 1)
-	time.Sleep(time.Until(held.Add(1100 * time.Millisecond)))
+	useUp(held)
 	other := lockOf(t, redislock.NewProvider(server.Client(t)), "job", leased)
 	got := async(func() error { return other.AcquireWait(t.Context()) })
 	awaitQueued(t, admin, "job", 2)
@@ -123,14 +116,7 @@ func TestWhoPollsTakesNobodysTurn(t *testing.T) {
 			eventually(t, "they are at it", func() bool { return turns.Load() > 0 })
 			poll(ctx, t, server, p, &over, key)
 			other := lockOf(t, redislock.NewProvider(server.Client(t)), key, leased)
-			for range 3 {
-				before := turns.Load()
-				must(t, "AcquireWait", closes(t, "it has the lock", async(func() error { return other.AcquireWait(t.Context()) })))
-				if n := turns.Load() - before; n > 4 {
-					t.Errorf("%d turns of the others came first", n)
-				}
-				must(t, "Release", other.Release(t.Context()))
-			}
+			givesWay(t, turns, other, 3, 4)
 			stop()
 			over.Wait()
 			p.check(t)
@@ -227,7 +213,7 @@ func TestAStringInPlaceOfTheRoomStays(t *testing.T) {
 	must(t, "Acquire", holder.Acquire(t.Context()))
 	held := time.Now()
 	got := async(func() error { return waiter.AcquireWait(t.Context()) })
-	time.Sleep(time.Until(held.Add(1100 * time.Millisecond)))
+	useUp(held)
 	must(t, "Release", holder.Release(t.Context()))
 	must(t, "AcquireWait", closes(t, "the waiter has it", got))
 	stays(t, 200*time.Millisecond, "the string", func() bool { return r.direct.Get(t.Context(), room).Val() == "theirs" })
