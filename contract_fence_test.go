@@ -92,7 +92,9 @@ var fenceContract = []behaviour{
 		must(t, "LockContext", err)
 	}},
 	{"a_FenceKey_that_is_one_of_the_locks_own_keys_is_refused", func(t *testing.T, b *bed) {
-		for _, key := range []string{b.ownerKey(), b.countKey(), b.tokenKey()} {
+		for _, key := range []string{
+			b.ownerKey(), b.countKey(), b.tokenKey(), redislock.HashTag(b.key) + ":room", redislock.HashTag("another") + ":mark:x",
+		} {
 			_, err := b.locks.NewLock(t.Context(), b.key, options(func(o *redislock.LockOptions) { o.FenceKey = key }))
 			wantIs(t, err, redislock.ErrInvalidOptions)
 			if err == nil || !strings.Contains(err.Error(), key) {

@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -274,7 +275,7 @@ func checkFenceKey(fence string) error {
 		return nil
 	}
 	_, suffix, _ := strings.Cut(fence, "}")
-	if suffix == ownerSuffix || suffix == countSuffix || suffix == tokenSuffix || strings.HasPrefix(suffix, markSuffix) {
+	if slices.Contains([]string{ownerSuffix, countSuffix, tokenSuffix, roomSuffix}, suffix) || strings.HasPrefix(suffix, markSuffix) {
 		return fmt.Errorf("FenceKey %q is one of a lock's own keys", fence)
 	}
 	return nil
