@@ -125,6 +125,11 @@ func (r *restricted) check(t *testing.T, fails []string) {
 			t.Errorf("%s: the error does not say what to do: %v", name, err)
 		}
 		wantNot(t, err, redislock.ErrLockLost, redislock.ErrLockNotHeld) // nobody knows
+		for _, key := range r.root.Keys(t.Context(), "*").Val() {
+			if r.root.PTTL(t.Context(), key).Val() == -1 {
+				t.Errorf("%s has left %s without a TTL", name, key)
+			}
+		}
 		must(t, "FLUSHALL", r.root.FlushAll(t.Context()).Err())
 	}
 	for name := range needs {
@@ -169,7 +174,7 @@ func (r *restricted) calls(t *testing.T) map[string]func(context.Context) error 
 			return err
 		}),
 		"Acquire with a negative counter": func(ctx context.Context) error {
-			must(t, "SET", r.root.Set(ctx, redislock.HashTag("job")+":token", -7, 0).Err())
+			must(t, "SET", r.root.Set(ctx, redislock.HashTag("job")+":token", -7, time.Minute).Err())
 			r.restrict(t)
 			err := lock().Acquire(ctx)
 			if err != nil && strings.Contains(err.Error(), "below 0") {
@@ -194,4 +199,39 @@ func (r *restricted) calls(t *testing.T) map[string]func(context.Context) error 
 			return r.locks.UnlockByValue(ctx, "job", "x")
 		},
 	}
+}
+
+func TestAWaiterThatMaySetNoTTLLeavesNoRoom(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rules := slices.DeleteFunc(slices.Concat(leastRules, wakeRules), func(rule string) bool { return rule == "+pexpire" })
+	server.ACLUser(t, "locker", "secret", rules...)
+	admin, key := server.Client(t), rigKey()
+	must(t, "SET", admin.Set(t.Context(), redislock.HashTag(key)+":owner", "elsewhere", time.Minute).Err())
+	locks := redislock.NewProvider(server.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "secret" }))
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	wantIs(t, lockOf(t, locks, key).AcquireWait(ctx), context.DeadlineExceeded)
+	equal(t, "rooms", admin.Exists(t.Context(), redislock.HashTag(key)+":room").Val(), 0)
+}
+
+// The waiter has asked nobody so far: it relies on the holder, who gives it the lock.
+func TestAWaiterWithoutRightsSpoilsNoRelease(t *testing.T) {
+	server := redistest.Start(t)
+	server.ACLUser(t, "locker", "secret", slices.Concat(leastRules, wakeRules)...)
+	admin, key := server.Client(t), rigKey()
+	locks := redislock.NewProvider(server.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "secret" }))
+	elsewhere, holder := lockOf(t, redislock.NewProvider(admin), key), lockOf(t, locks, key)
+	waiter := lockOf(t, locks, key, func(o *redislock.LockOptions) { o.FenceKey = "forbidden" })
+	must(t, "Acquire", elsewhere.Acquire(t.Context()))
+	held := async(func() error { return holder.AcquireWait(t.Context()) })
+	awaitQueued(t, admin, key, 1)
+	got := async(func() error { return waiter.AcquireWait(t.Context()) })
+	time.Sleep(100 * time.Millisecond) // the one behind sends nothing that could be seen
+	must(t, "Release", elsewhere.Release(t.Context()))
+	must(t, "AcquireWait", closes(t, "the first has it", held))
+	awaitAsleep(t, 1)
+	succeeds(t, "Release", holder.Release(t.Context()))
+	wantIs(t, closes(t, "the waiter ends", got), redislock.ErrLockAcquireFailed)
+	equal(t, "owners", admin.Exists(t.Context(), redislock.HashTag(key)+":owner").Val(), 0)
 }

@@ -185,7 +185,10 @@ func (rl *RedisLock) releaseLast(ctx context.Context, h *hold) (string, error) {
 		var next *offer
 		led := h.ledBy()
 		if next, quiet = h.manager.successor(h, led); next != nil {
-			return rl.released(h, rl.handOver(ctx, h, next, led), false)
+			res := rl.handOver(ctx, h, next, led)
+			if res.Err == nil || res.Unanswered || res.NotRun {
+				return rl.released(h, res, false)
+			} // what Redis refuses may be the waiter's affair: its rights, its FenceKey
 		}
 	} else {
 		defer waiters.Freed(h.manager.line(rl.GetKey()))

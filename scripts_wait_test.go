@@ -151,6 +151,10 @@ var handoverFullCases = []scriptCase{
 		name: "the lock is freed when nothing can be written", before: "owner old 5s, counter 5 100s, count 2 5s",
 		call: "old me 30000 200000 '' [a] ''", reply: "8 0", after: "counter 5 100s", again: "3 0",
 	},
+	{
+		name: "nor the clock", before: "owner old 5s, counter 5 100s, count 2 5s",
+		call: "old me 30000 200000 clock [a] ''", reply: "8 0", after: "counter 5 100s", again: "3 0",
+	},
 }
 
 // wake: channel of the process that was told.

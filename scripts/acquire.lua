@@ -57,8 +57,7 @@ local function announce(stays)
     at = redis.pcall('RPUSH', room, me) -- how many there are now
     if type(at) == 'number' then at = at - 1 end
   end
-  if type(at) == 'table' then return nil end
-  if redis.call('PTTL', room) < stays then redis.call('PEXPIRE', room, stays) end
+  if type(at) == 'table' or not outlast(room, me, stays) then return nil end
   return at == 0
 end
 

@@ -37,8 +37,7 @@ local token = again and redis.pcall('GET', KEYS[5]) or nil
 if type(token) ~= 'string' then token = nil end
 if not token and not again and ARGV[7] == 'yield' and othersWait() then
   if me ~= '' and type(redis.pcall('RPUSH', room, me)) == 'number' then queued = 1 end
-  local stays = math.max(tonumber(ARGV[3]), NAP)
-  if redis.pcall('PTTL', room) < stays then redis.pcall('PEXPIRE', room, stays) end
+  if not outlast(room, me, math.max(tonumber(ARGV[3]), NAP)) then queued = 0 end
 elseif not token and redis.call('EXISTS', KEYS[4]) == 0 then
   token = mint(KEYS[5], ARGV[5], tonumber(ARGV[4]))
 end

@@ -33,3 +33,13 @@ local function leave(room, channel)
   if whose == channel then redis.pcall('LPOP', room) end
   return head and redis.pcall('LREM', room, 0, channel) or 0
 end
+
+-- outlast has the room live for ms at least, in which the process has just been put. Where
+-- that is refused it is out again, and false.
+local function outlast(room, channel, ms)
+  local lives = redis.pcall('PTTL', room)
+  if type(lives) == 'number' and lives < ms then lives = redis.pcall('PEXPIRE', room, ms) end
+  if type(lives) ~= 'table' then return true end
+  redis.pcall('LREM', room, 0, channel)
+  return false
+end
