@@ -8,12 +8,14 @@ import (
 
 	"github.com/go-lynx/lynx-redis-lock/internal/inbox"
 	"github.com/go-lynx/lynx-redis-lock/internal/script"
+	"github.com/go-lynx/lynx-redis-lock/internal/timeheap"
 )
 
 const (
 	channelPrefix = "lynx:lock:wake:"      // and a value of this process
 	inboxPatience = 300 * time.Millisecond // of a waiter, for the subscription
 	inboxLinger   = time.Second            // after the last waiter
+	deafFor       = 5 * time.Second        // after a refusal: it costs no more than the polls meanwhile
 	wakeWorth     = longestNap             // after it whoever waits looks by itself
 	wakeTimeout   = 500 * time.Millisecond // of the call that passes on
 )
@@ -33,8 +35,8 @@ type inboxes struct {
 type mailbox struct {
 	*inbox.Inbox
 	node   any
-	proven atomic.Bool // whoever is this user may tell us
-	deaf   atomic.Bool // it is no use: Redis refuses what telling takes
+	proven atomic.Bool  // whoever is this user may tell us
+	until  atomic.Int64 // the timeheap.Moment up to which it is deaf
 
 	// Guarded by manager.mu.
 	users  int
@@ -59,9 +61,14 @@ func (m *manager) moved(ctx context.Context, box *mailbox, key string) bool {
 	return err == nil && node != box.node
 }
 
+// deaf: it is no use for the moment, Redis has refused what telling takes.
+func (b *mailbox) deaf() bool {
+	return b != nil && timeheap.Moment(b.until.Load()) > timeheap.MomentOf(time.Now())
+}
+
 // hears is the channel on which a word would be heard now; "": on none.
 func (b *mailbox) hears(ctx context.Context) string {
-	if b == nil || b.deaf.Load() {
+	if b == nil || b.deaf() {
 		return ""
 	}
 	if ready, _ := b.Ready(ctx, 0); !ready {
@@ -85,6 +92,9 @@ func (m *manager) hears(ctx context.Context, key string) string {
 // listen is the mailbox for a key, with one user more. open: of one that exists only.
 // nil: there is none.
 func (m *manager) listen(ctx context.Context, key string, open bool) *mailbox {
+	if open && !m.listens() { // a Cluster's client may know no node yet, and would ask for them
+		return nil
+	}
 	client, node, err := m.node(ctx, key)
 	if err != nil {
 		return nil
@@ -100,6 +110,12 @@ func (m *manager) listen(ctx context.Context, key string, open bool) *mailbox {
 	}
 	box.users++
 	return box
+}
+
+func (m *manager) listens() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.inboxes.byNode) > 0
 }
 
 // openInbox subscribes. Under mu.
@@ -227,15 +243,18 @@ func (m *manager) passOn(key, channel string) {
 	})
 }
 
-// pollInstead warns once that waiters of this client are not told.
+// pollInstead has the waiters of a mailbox poll for a while, and warns once: it may be
+// rights that are missing, or a Redis that takes no writes now.
 func (m *manager) pollInstead(box *mailbox, why error) {
-	box.deaf.Store(true)
+	box.proven.Store(false)
+	box.until.Store(int64(timeheap.MomentOf(time.Now().Add(deafFor))))
 	m.mu.Lock()
 	warn := !m.inboxes.warned
 	m.inboxes.warned = true
 	m.mu.Unlock()
 	if warn {
-		logWarn("redislock: waiters poll every %s, Redis does not let them be told (the README has the rules that a lock needs): %v", longestPoll, why)
+		logWarn("redislock: waiters poll every %s, and try in %s again to be told: Redis refuses it "+
+			"(the README has the ACL rules that a lock needs; a full Redis, or one without its replicas, refuses it as well): %v", longestPoll, deafFor, why)
 	}
 }
 

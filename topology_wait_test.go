@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	redislock "github.com/go-lynx/lynx-redis-lock"
 )
@@ -65,4 +68,20 @@ func waitOverAFailover(t *testing.T, f *failing) {
 	}
 	t.Logf("%d waiters: the servers failed over in %s, the last waiter had its turn %s after the kill", keys*waitersOfAKey, servers, time.Since(killed).Round(10*time.Millisecond))
 	f.heal(t)
+}
+
+// Its client has to ask for the slots first, and asks for as long as a read may take.
+func TestAWaiterOverASilentClusterKeepsItsDeadline(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, "Listen", err)
+	t.Cleanup(func() { _ = silent.Close() })
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{silent.Addr().String()}, ReadTimeout: 5 * time.Second})
+	t.Cleanup(func() { _ = cluster.Close() })
+	lock := lockOf(t, redislock.NewProvider(cluster), "job")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	noLonger(t, time.Second, "AcquireWait", func(context.Context) {
+		wantIs(t, lock.AcquireWait(ctx), context.DeadlineExceeded)
+	})
 }

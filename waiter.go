@@ -168,7 +168,7 @@ func (w *waiter) try(ctx context.Context) attempt {
 	said := &announcement{channel: w.channel(ctx)}
 	switch {
 	case said.channel == "":
-		if !w.untuned && (w.box == nil || !w.box.deaf.Load()) {
+		if !w.untuned && !w.box.deaf() {
 			said.how = announceSoon // it is no poller
 		}
 	case !w.box.proven.Load():
@@ -184,7 +184,7 @@ func (w *waiter) try(ctx context.Context) attempt {
 	case tried.queued:
 		w.box.proven.Store(true)
 	case tried.sure && said.channel != "" && IsLockError(tried.err, ErrCodeLockAcquireConflict):
-		w.manager.pollInstead(w.box, errors.New("publishing, or a command on lists, is refused"))
+		w.manager.pollInstead(w.box, errors.New("publishing, or a command on lists"))
 	}
 	return tried
 }
@@ -201,7 +201,7 @@ func (w *waiter) channel(ctx context.Context) string {
 // tuneIn subscribes after the first refusal. It is true when that is worth a try:
 // the lock may have been freed before anybody could tell.
 func (w *waiter) tuneIn(ctx context.Context, tried attempt) bool {
-	if tried.queued || !tried.sure || (w.box != nil && w.box.deaf.Load()) {
+	if tried.queued || !tried.sure || w.box.deaf() {
 		return false
 	}
 	patience := inboxPatience
@@ -223,7 +223,7 @@ func (w *waiter) tuneIn(ctx context.Context, tried attempt) bool {
 		w.manager.pollInstead(w.box, refused)
 	}
 	w.untuned = !ready
-	return ready && !w.box.deaf.Load()
+	return ready && !w.box.deaf()
 }
 
 // over is what ends the wait.

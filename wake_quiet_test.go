@@ -235,3 +235,28 @@ func TestAProcessThatComesAndGoesIsInTheRoomOnce(t *testing.T) {
 	}
 	equal(t, "elements of the room", r.direct.LLen(t.Context(), r.redisKey(":room")).Val(), 1)
 }
+
+// Redis may be without its replicas, or full, when a waiter announces itself. While others of
+// its client wait, that is not for good.
+func TestWaitersAreToldAgainAfterARedisThatTookNoWrites(t *testing.T) {
+	t.Parallel()
+	r := newFaultRig(t)
+	other := r.key + "-other"
+	holder := lockOf(t, r.another, r.key, leased)
+	must(t, "Acquire", holder.Acquire(t.Context()))
+	must(t, "Acquire", lockOf(t, r.another, other, leased).Acquire(t.Context()))
+	ctx, stop := context.WithCancel(t.Context())
+	lasting := async(func() error { return lockOf(t, r.ours, other, leased).AcquireWait(ctx) })
+	awaitQueued(t, r.direct, other, 1)
+	must(t, "CONFIG SET", r.direct.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
+	waiter := lockOf(t, r.ours, r.key, leased)
+	got := async(func() error { return waiter.AcquireWait(t.Context()) })
+	asked := requestsOf(t, "acquire", r.redisKey(":owner"))
+	becomes(t, 2*time.Second, "the waiter polls", func() bool { return r.proxy.Count(asked) > 3 })
+	must(t, "CONFIG SET", r.direct.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err())
+	awaitQueued(t, r.direct, r.key, 1)
+	must(t, "Release", holder.Release(t.Context()))
+	hasItSoon(t, got)
+	stop()
+	wantIs(t, closes(t, "the other waiter ends", lasting), context.Canceled)
+}
