@@ -3,6 +3,7 @@ package redislock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -84,9 +85,9 @@ func (r *registry) load() (waiting, limit int) {
 // may reenter, renew and release; new acquisitions and waiters get
 // ErrRenewalServiceStopped. No key of a hold is deleted in Redis.
 //
-// When ctx ends first, the error says how many locks are still active and
-// matches ctx's error; these are not renewed any more and end at their own
-// deadline. After Shutdown the package can be used again. Do not call it from a
+// When ctx ends first, the error says how many locks are still active, and how many
+// acquires and releases in flight, and matches ctx's error; these locks are not renewed
+// any more and end at their own deadline. After Shutdown the package can be used again. Do not call it from a
 // callback: it waits for those in flight to return.
 func Shutdown(ctx context.Context) error {
 	if ctx == nil {
@@ -98,18 +99,35 @@ func Shutdown(ctx context.Context) error {
 	defer process.draining.Add(-1)
 
 	var drains sync.WaitGroup
-	var left atomic.Int64
+	var active, calls atomic.Int64
 	for _, m := range process.list() {
-		drains.Go(func() { left.Add(int64(m.drain(ctx))) })
+		drains.Go(func() {
+			left := m.drain(ctx)
+			active.Add(int64(left.active))
+			calls.Add(int64(left.calls))
+		})
 	}
 	drains.Wait()
-	return drained(ctx, int(left.Load()))
+	return drained(ctx, leftOver{int(active.Load()), int(calls.Load())})
+}
+
+// leftOver is what a drain's time was not enough for.
+type leftOver struct {
+	active int // holds under renewal
+	calls  int // acquires and releases in flight
 }
 
 // drained waits for the callbacks that are under way and words the result.
-func drained(ctx context.Context, left int) error {
-	if left > 0 {
-		return newError(ErrRenewalServiceStopped, errors.Join(ctx.Err(), context.Cause(ctx)), "%d locks were still active when the time was up", left)
+func drained(ctx context.Context, left leftOver) error {
+	timeIsUp := func(what string) error {
+		return newError(ErrRenewalServiceStopped, errors.Join(ctx.Err(), context.Cause(ctx)),
+			"%d locks were still active when the time was up%s", left.active, what)
+	}
+	if left.calls > 0 {
+		return timeIsUp(fmt.Sprintf(", and %d acquires or releases in flight", left.calls))
+	}
+	if left.active > 0 {
+		return timeIsUp("")
 	}
 	done := dispatch.done()
 	select {
@@ -121,27 +139,30 @@ func drained(ctx context.Context, left int) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return newError(ErrRenewalServiceStopped, errors.Join(ctx.Err(), context.Cause(ctx)), "0 locks were active, but callbacks still ran when the time was up")
+		return timeIsUp(", but callbacks still ran")
 	}
 }
 
 // drain waits until none of the manager's holds is under renewal and no call is in
-// flight, gives its cleanups one call's time, and stops its workers. It returns how many holds
-// were still under renewal when ctx ended.
-func (m *manager) drain(ctx context.Context) int {
+// flight, gives its cleanups one call's time, and stops its workers. It returns what there
+// still was of the first two when ctx ended.
+func (m *manager) drain(ctx context.Context) leftOver {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.drains.Add(1)
 	close(m.giveUp)
 	m.giveUp = make(chan struct{})
 	m.closeInboxes()
-	m.await(ctx, func() bool { return m.active == 0 && m.calls.Load() == 0 })
-	if m.active == 0 {
+	var left leftOver
+	m.await(ctx, func() bool {
+		left = leftOver{m.active, int(m.calls.Load())}
+		return left == leftOver{}
+	})
+	if left.active == 0 {
 		call, cancel := context.WithTimeout(ctx, cleanupCaller)
 		m.await(call, func() bool { return m.cleanups.idle() && m.workers == 0 })
 		cancel()
 	}
-	left := m.active
 	m.stop()
 	if ctx.Err() == nil {
 		// The cancelled calls return at once; nothing touches the client after.

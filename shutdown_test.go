@@ -3,6 +3,7 @@ package redislock_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -102,6 +103,25 @@ func TestShutdownLetsNoAcquireInFlightSucceedAfterIt(t *testing.T) {
 	if err == nil {
 		t.Error("Shutdown found nothing active, and then a lock was acquired")
 	}
+	_ = lock.Release(t.Context())
+}
+
+// Who closes the client after it has to know that a call was cut off.
+func TestShutdownWhoseTimeIsUpSaysThatCallsWereInFlight(t *testing.T) {
+	r := newFaultRig(t)
+	lock := r.lock(t, r.ours, faultOptions(5*time.Second))
+	isAcquire := requestsOf(t, "acquire")
+	r.proxy.DelayReplies(400*time.Millisecond, 1, isAcquire)
+	got := async(func() error { return lock.Acquire(context.Background()) })
+	becomes(t, time.Second, "the acquire is on its way", func() bool { return r.proxy.Count(isAcquire) > 0 })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err := redislock.Shutdown(ctx)
+	wantIs(t, err, redislock.ErrRenewalServiceStopped, context.DeadlineExceeded)
+	if err != nil && !strings.Contains(err.Error(), "1 acquires or releases in flight") {
+		t.Errorf("the error does not say how many: %v", err)
+	}
+	_ = closes(t, "the end of Acquire", got)
 	_ = lock.Release(t.Context())
 }
 

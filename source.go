@@ -43,12 +43,12 @@ func (s *pluginSource) replaced(m *manager) *manager {
 	return s.m
 }
 
-// stop drains the holds of the plugin's client and gives it up. It returns how many
-// were still active.
-func (s *pluginSource) stop(ctx context.Context) int {
+// stop drains the holds of the plugin's client and gives it up. It returns what was
+// left of them.
+func (s *pluginSource) stop(ctx context.Context) leftOver {
 	m, err := s.manager()
 	if err != nil {
-		return 0
+		return leftOver{}
 	}
 	m.drains.Add(1) // for good: this client takes no new lock any more
 	left := m.drain(ctx)
