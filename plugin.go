@@ -93,6 +93,7 @@ func (p *Plugin) StartupTasks() error {
 // StartupTasksContext takes the client, loads the scripts and, when Redis answers,
 // registers the metrics and publishes the provider.
 func (p *Plugin) StartupTasksContext(ctx context.Context) error {
+	host.forget(p.source) // of a start that has failed: nobody stops that
 	client, err := clientFrom(p.rt)
 	if err != nil {
 		return err
@@ -105,7 +106,7 @@ func (p *Plugin) StartupTasksContext(ctx context.Context) error {
 		return newError(ErrRedisClientNotFound, err, "Redis cannot run the lock's scripts; %s", howTo)
 	}
 	InitMetrics(nil)
-	p.source = &pluginSource{rt: p.rt, m: m}
+	p.source = &pluginSource{rt: p.rt, m: m, failed: func() bool { return p.Status(p) == plugins.StatusFailed }}
 	for _, name := range []string{pluginName, providerResource} {
 		if err := p.rt.RegisterSharedResource(name, provider{p.source}); err != nil {
 			return fmt.Errorf("publishing the lock provider as %q: %w", name, err)

@@ -1,6 +1,7 @@
 package redislock_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http/httptest"
@@ -233,20 +234,85 @@ func TestTwoAppsDoNotStopEachOther(t *testing.T) {
 	}
 }
 
+// pluginOver is the plugin over that client, in a runtime of its own, and its start.
+func pluginOver(t *testing.T, client *redis.Client) (*redislock.Plugin, *plugins.UnifiedRuntime, error) {
+	t.Helper()
+	rt := plugins.NewUnifiedRuntime()
+	must(t, "RegisterSharedResource", rt.RegisterSharedResource("redis.client", client))
+	p := redislock.NewPlugin()
+	must(t, "Initialize", p.Initialize(p, rt))
+	err := p.Start(p)
+	t.Cleanup(func() { _ = p.Stop(p) })
+	return p, rt, err
+}
+
+func directClient(server *redistest.Server) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
+}
+
+// replaceClient is what a reload of redis.client does: it closes the old one.
+func replaceClient(t *testing.T, rt *plugins.UnifiedRuntime, next *redis.Client) {
+	t.Helper()
+	t.Cleanup(func() { _ = next.Close() })
+	must(t, "RegisterSharedResource", rt.RegisterSharedResource("redis.client", next))
+}
+
+func TestUnlockByValueFindsAReplacedClient(t *testing.T) {
+	server := redistest.Start(t)
+	_, rt, err := pluginOver(t, directClient(server))
+	must(t, "Start", err)
+	replaceClient(t, rt, directClient(server))
+	must(t, "SET", server.Client(t).Set(t.Context(), redislock.HashTag("job")+":owner", "another", time.Minute).Err())
+	succeeds(t, "UnlockByValue", redislock.UnlockByValue(t.Context(), "job", "another"))
+}
+
+// once is a hook after whose first script the client is closed.
+type once struct {
+	redis.Hook
+	client *redis.Client
+}
+
+func (o once) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (o once) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (o once) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if strings.HasPrefix(cmd.Name(), "eval") {
+			_ = o.client.Close()
+		}
+		return err
+	}
+}
+
+// The framework checks the health after the plugin's own part of the start, and tells
+// it nothing when that ends the start.
+func TestAPluginWhoseStartFailedIsNotTheOneThatRuns(t *testing.T) {
+	server := redistest.Start(t)
+	bootOK(t, "svc", redisSection(server.Addr()))
+	client := directClient(server)
+	client.AddHook(once{client: client})
+	p, _, err := pluginOver(t, client)
+	if err == nil || !strings.Contains(err.Error(), "health") {
+		t.Fatalf("Start over a client that is closed meanwhile: %v", err)
+	}
+	lock := func() error { return redislock.Lock(t.Context(), "job", time.Second, func() error { return nil }) }
+	succeeds(t, "Lock by the plugin that runs", lock())
+
+	again := plugins.NewUnifiedRuntime()
+	must(t, "RegisterSharedResource", again.RegisterSharedResource("redis.client", directClient(server)))
+	must(t, "the second start", errors.Join(p.Initialize(p, again), p.Start(p)))
+	must(t, "Stop", p.Stop(p))
+	succeeds(t, "Lock when the other has started and stopped", lock())
+}
+
 func TestPluginFindsAReplacedClient(t *testing.T) {
 	server := redistest.Start(t)
-	rt := plugins.NewUnifiedRuntime()
-	client := func() *redis.Client {
-		return redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
-	}
-	if err := rt.RegisterSharedResource("redis.client", client()); err != nil {
-		t.Fatal(err)
-	}
-	p := redislock.NewPlugin()
-	if err := errors.Join(p.Initialize(p, rt), p.Start(p)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Stop(p) })
+	p, rt, err := pluginOver(t, directClient(server))
+	must(t, "Start", err)
 	lock, err := redislock.NewLock(t.Context(), "job", redislock.LockOptions{Expiration: time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -254,11 +320,7 @@ func TestPluginFindsAReplacedClient(t *testing.T) {
 	if err := lock.Acquire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	next := client()
-	t.Cleanup(func() { _ = next.Close() })
-	if err := rt.RegisterSharedResource("redis.client", next); err != nil { // closes the old one
-		t.Fatal(err)
-	}
+	replaceClient(t, rt, directClient(server))
 	if err := lock.Release(t.Context()); !errors.Is(err, redislock.ErrRedisClientNotFound) {
 		t.Fatalf("a hold stays with its client: %v", err)
 	}

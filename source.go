@@ -16,6 +16,8 @@ import (
 // several goroutines is a data race inside the framework.
 type pluginSource struct {
 	rt plugins.Runtime
+	// failed: the framework gave the start up after our part of it, and will not stop it.
+	failed func() bool
 
 	mu   sync.Mutex // guards the rest; nothing of Redis is asked under it
 	m    *manager
@@ -91,10 +93,21 @@ func (h *hosts) started(s *pluginSource) {
 	h.retired = nil
 }
 
+func (h *hosts) forget(s *pluginSource) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.strike(s)
+}
+
+// strike is under mu.
+func (h *hosts) strike(s *pluginSource) {
+	h.running = slices.DeleteFunc(h.running, func(other *pluginSource) bool { return other == s })
+}
+
 func (h *hosts) stopped(s *pluginSource, client redis.UniversalClient) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.running = slices.DeleteFunc(h.running, func(other *pluginSource) bool { return other == s })
+	h.strike(s)
 	h.retired = client
 }
 
@@ -102,8 +115,10 @@ func (h *hosts) stopped(s *pluginSource, client redis.UniversalClient) {
 func (h *hosts) last() *pluginSource {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if n := len(h.running); n > 0 {
-		return h.running[n-1]
+	for _, s := range slices.Backward(h.running) {
+		if !s.failed() {
+			return s
+		}
 	}
 	return nil
 }

@@ -46,9 +46,7 @@ func (p provider) UnlockByValue(ctx context.Context, key, value string) error {
 	return err
 }
 
-// unlockElsewhere asks for the depth and takes one off by compare-and-set, again
-// when the holder was quicker. Only the last level may be sent twice: its value
-// never comes back, while one of several levels may be taken anew in between.
+// unlockElsewhere asks the client that is configured by now.
 func (p provider) unlockElsewhere(ctx context.Context, key, value string) (string, error) {
 	m, err := p.source.manager()
 	if err != nil {
@@ -57,6 +55,19 @@ func (p provider) unlockElsewhere(ctx context.Context, key, value string) (strin
 	if value == "" {
 		return resultNotHeld, newError(ErrLockNotHeld, nil, "no owner value was given for %q", key)
 	}
+	result, err := m.unlock(ctx, key, value)
+	if isClosed(err) {
+		if next := p.source.replaced(m); next != m {
+			return next.unlock(ctx, key, value)
+		}
+	}
+	return result, err
+}
+
+// unlock asks for the depth and takes one level off by compare-and-set, again
+// when the holder was quicker. Only the last level may be sent twice: its value
+// never comes back, while one of several levels may be taken anew in between.
+func (m *manager) unlock(ctx context.Context, key, value string) (string, error) {
 	tag := HashTag(key)
 	for depth := int64(0); ctx.Err() == nil; {
 		res := m.runner.Run(ctx, script.Call{
