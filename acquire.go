@@ -138,10 +138,13 @@ func (rl *RedisLock) tryNow(ctx context.Context, waiting *announcement) attempt 
 		case h.untoldLoss():
 			return attempt{err: h.tell(err)}
 		case h.state() == releasing:
-			if err := rl.settleRelease(ctx, h); err != nil {
+			done, err := rl.settleRelease(ctx, h)
+			if err != nil {
 				return attempt{err: rl.acquireFailed(ctx, err), left: -1, again: ended(ctx) == nil}
 			}
-			freed = h
+			if done {
+				freed = h
+			}
 		}
 	}
 	tried := rl.acquireAnew(ctx, waiting)

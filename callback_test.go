@@ -8,6 +8,7 @@ import (
 	"time"
 
 	redislock "github.com/go-lynx/lynx-redis-lock"
+	"github.com/go-lynx/lynx-redis-lock/internal/redistest"
 )
 
 // hooks is a callback of functions; nil ones do nothing.
@@ -80,4 +81,18 @@ func TestOnLockReleasedIsCalledForAReleaseThatTheNextAcquireSettles(t *testing.T
 	succeeds(t, "Acquire", lock.Acquire(t.Context()))
 	equal(t, "OnLockReleased calls", released.Load(), 1)
 	succeeds(t, "Release", lock.Release(t.Context()))
+}
+
+func TestAReleaseThatAClosedClientNeverSentIsNotReported(t *testing.T) {
+	client := directClient(redistest.Start(t))
+	var released atomic.Int64
+	callBack(t, hooks{released: func() { released.Add(1) }})
+	lock := lockOf(t, redislock.NewProvider(client), rigKey())
+	must(t, "Acquire", lock.Acquire(t.Context()))
+	must(t, "Close", client.Close())
+	wantIs(t, lock.Release(t.Context()), redislock.ErrRedisClientNotFound)
+	for range 3 {
+		wantIs(t, lock.Acquire(t.Context()), redislock.ErrRedisClientNotFound)
+	}
+	equal(t, "calls of OnLockReleased", released.Load(), 0)
 }

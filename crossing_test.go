@@ -171,6 +171,21 @@ func TestAReleaseWhoseContextEndsBehindAnotherCallEndsTheRenewal(t *testing.T) {
 	_ = lock.Release(t.Context())
 }
 
+func TestAReleaseBehindAnAcquireOfItsInstanceIsOfNothing(t *testing.T) {
+	t.Parallel()
+	r := newFaultRig(t)
+	lock := r.lock(t, r.ours, faultOptions(5*time.Second))
+	isAcquire := requestsOf(t, "acquire")
+	r.proxy.DelayReplies(300*time.Millisecond, 1, isAcquire)
+	got := async(func() error { return lock.Acquire(context.Background()) })
+	becomes(t, time.Second, "the acquire is in flight", func() bool { return r.proxy.Count(isAcquire) > 0 })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	wantIs(t, lock.Release(ctx), redislock.ErrLockNotHeld, context.DeadlineExceeded)
+	must(t, "Acquire", closes(t, "the end of Acquire", got))
+	succeeds(t, "Release", lock.Release(t.Context()))
+}
+
 func TestAShorteningRenewThatHangsEndsTheLeaseContextInTime(t *testing.T) {
 	t.Parallel()
 	for _, renewal := range []bool{false, true} {
@@ -235,4 +250,22 @@ func TestARenewTakesNoMoreThanOneCallTime(t *testing.T) {
 		succeeds(t, "Renew", lock.Renew(ctx, 10*time.Second))
 	})
 	_ = lock.Release(t.Context())
+}
+
+// Its counter would live long enough, and the next renewal mends it otherwise.
+func TestARenewWaitsForItsCounterNoLongerThanARenewalMay(t *testing.T) {
+	t.Parallel()
+	r := newFaultRig(t)
+	options := faultOptions(time.Minute)
+	options.ScriptCallTimeout = 0
+	options.RenewalConfig.CallTimeout = 300 * time.Millisecond
+	lock := r.held(t, options)
+	isTouch := requestsOf(t, "touch")
+	r.proxy.DelayRequests(200*time.Millisecond, 1, isTouch)
+	renewed := async(func() error { return lock.Renew(context.Background(), time.Hour) })
+	becomes(t, time.Second, "the counter is about to be refreshed", func() bool { return r.proxy.Count(isTouch) > 0 })
+	must(t, "CONFIG SET", r.direct.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
+	succeeds(t, "Renew", closes(t, "the end of Renew", renewed))
+	must(t, "CONFIG SET", r.direct.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err())
+	succeeds(t, "Release", lock.Release(t.Context()))
 }

@@ -100,8 +100,7 @@ func (rl *RedisLock) releaseGated(ctx context.Context, only *hold, all bool) (do
 	h := rl.current()
 	done.hold = h
 	if h == nil || (only != nil && h != only) {
-		done.result = resultNotHeld
-		done.err = newError(ErrLockNotHeld, nil, "releasing %q, which this instance does not hold", rl.GetKey())
+		done.result, done.err = resultNotHeld, rl.holdsNothing(nil)
 		return done
 	}
 	h.manager.beginCall() // before the hold ends
@@ -120,16 +119,23 @@ func (rl *RedisLock) releaseGated(ctx context.Context, only *hold, all bool) (do
 // instance took all of its time. It counts like one without an answer: the level
 // is gone, or the hold has ended and is not renewed any more.
 func (rl *RedisLock) releaseOutside(only *hold, all bool, cause error) releaseDone {
-	consequence := "it is not renewed any more and runs out with its lease"
-	if h := rl.current(); h != nil && (only == nil || h == only) {
-		if !all && h.leaveLevel() > 0 {
-			consequence = "one level less is held, do not repeat it"
-		} else {
-			h.beginRelease()
-		}
-	}
 	cause = fmt.Errorf("another call on this instance is under way: %w", cause)
+	h := rl.current()
+	if h == nil || (only != nil && h != only) {
+		return releaseDone{result: resultNotHeld, err: rl.holdsNothing(cause)}
+	}
+	consequence := "one level less is held, do not repeat it"
+	if h.check(time.Now()) != nil || all || h.leaveLevel() == 0 {
+		if _, ok := h.beginRelease(); !ok {
+			return releaseDone{result: resultNotHeld, err: h.tell(notHeld(h.err()))}
+		}
+		consequence = "it is not renewed any more and runs out with its lease"
+	}
 	return releaseDone{result: resultError, err: releaseFailed(rl.GetKey(), consequence, cause)}
+}
+
+func (rl *RedisLock) holdsNothing(cause error) error {
+	return newError(ErrLockNotHeld, cause, "releasing %q, which this instance does not hold", rl.GetKey())
 }
 
 // releasePartly leaves one of several levels. over: that was it, otherwise there is
@@ -248,12 +254,14 @@ func (rl *RedisLock) releaseCall(in *releaseWords, value string, counted, mark b
 }
 
 // settleRelease repeats a release that got no answer, before a new acquisition: the
-// key would refuse its own instance.
-func (rl *RedisLock) settleRelease(ctx context.Context, h *hold) error {
-	if _, err := rl.releaseLast(ctx, h); !isClosed(err) {
-		return err
+// key would refuse its own instance. A client that was closed will never send it, so
+// that the hold is over then, but not freed: its key runs out.
+func (rl *RedisLock) settleRelease(ctx context.Context, h *hold) (freed bool, err error) {
+	if _, err = rl.releaseLast(ctx, h); isClosed(err) {
+		h.endRelease()
+		return false, nil
 	}
-	return nil // its client will never send it; the key runs out
+	return err == nil, err
 }
 
 // notHeld says of a loss that the lock is not held; what says so already stays.

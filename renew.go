@@ -153,13 +153,13 @@ func resultOf(reply script.Reply) string {
 
 // touch makes the counter outlive the lease by TokenTTL. Its failure costs nothing
 // now, unless the lease is longer than the counter still lives. It takes a quarter of
-// the lease at most, which leaves the next renewal its time, and none when its caller
-// has used its own up.
+// the lease at most, which leaves the next renewal its time, no longer than a renewal
+// may, and none when its caller has used its own up.
 func (h *hold) touch(ctx context.Context, ttl, left time.Duration) {
 	if h.lock.opts.FenceKey != "" || (left <= 0 && h.lock.opts.ScriptCallTimeout > 0) {
 		return
 	}
-	limit := ttl / 4
+	limit := min(ttl/4, renewalCall(h.lock.opts))
 	if left > 0 {
 		limit = min(limit, left)
 	}
