@@ -26,7 +26,7 @@ var (
 var mutants = []mutant{
 	{"reentry counts up on a re-send", []patch{
 		{"scripts/reenter.lua", "redis.call('SET', KEYS[2], ARGV[3], 'PX', left)", "redis.call('SET', KEYS[2], (tonumber(found) or 1) + 1, 'PX', left)"},
-		{"release.go", "h.depth = h.lowered(res, h.depth) + 1", "h.depth = int(max(res.Reply.N, 1)) + 1"},
+		{"release.go", "h.depth = h.lowered(res, h.depth) + 1", "h.depth = int32(max(res.Reply.N, 1)) + 1"},
 	}, []string{nemesis.LostReplies}},
 	{"expiry counted from the reply", []patch{
 		{"acquire.go", "until: lease.Until(sent, rl.opts.Expiration)", "until: lease.Until(now, rl.opts.Expiration)"},
@@ -41,10 +41,10 @@ var mutants = []mutant{
 		{"scripts/renew.lua", renewCheck, ""},
 	}, losses},
 	{"token read, not minted, on a second acquire", []patch{
-		{"scripts/mint.lua", "return redis.pcall('INCR', counter)", "return tonumber(redis.call('GET', counter)) or redis.pcall('INCR', counter)"},
+		{"scripts/mint.lua", "local token = redis.pcall('INCR', counter)", "local token = tonumber(redis.call('GET', counter)) or redis.pcall('INCR', counter)"},
 	}, lateness},
 	{"token minted after the owner, by its release", []patch{
-		{"scripts/mint.lua", "return redis.pcall('INCR', counter)", "return (tonumber(redis.call('GET', counter)) or 0) + 1"},
+		{"scripts/mint.lua", "local token = redis.pcall('INCR', counter)", "local token = (tonumber(redis.call('GET', counter)) or 0) + 1"},
 		{"scripts/release.lua", "if KEYS[2] then\n", "redis.call('INCR', (string.gsub(KEYS[1], ':owner$', ':token')))\nif KEYS[2] then\n"},
 	}, lateness},
 	{"late packet frees the next hold: the owner value is the instance's", []patch{
