@@ -13,6 +13,9 @@ import (
 	"github.com/go-lynx/lynx-redis-lock/internal/redistest"
 )
 
+// asLocker is the user that tests of ACLs set up.
+func asLocker(o *redis.Options) { o.Username, o.Password = "locker", "secret" }
+
 // needs says which calls fail without each rule of leastRules, and so that every
 // rule is needed. Of a call that is not named the lock does without.
 var needs = map[string][]string{
@@ -100,7 +103,7 @@ func newRestricted(t *testing.T, rule string) *restricted {
 	r.rules = slices.DeleteFunc(slices.Clone(leastRules), func(other string) bool { return other == rule })
 	r.server.ACLUser(t, "locker", "secret", leastRules...)
 	r.root = r.server.Client(t)
-	r.locks = redislock.NewProvider(r.server.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "secret" }))
+	r.locks = redislock.NewProvider(r.server.Client(t, asLocker))
 	return r
 }
 
@@ -109,7 +112,7 @@ func (r *restricted) restrict(t *testing.T) { r.server.ACLUser(t, "locker", "sec
 // check makes every call with all rules up to it, and then it without the rule.
 func (r *restricted) check(t *testing.T, fails []string) {
 	t.Helper()
-	user := r.server.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "secret" })
+	user := r.server.Client(t, asLocker)
 	calls := r.calls(t)
 	calls["SCRIPT LOAD"] = func(ctx context.Context) error { r.restrict(t); return user.ScriptLoad(ctx, "return 1").Err() }
 	for name, call := range calls {
@@ -208,7 +211,7 @@ func TestAWaiterThatMaySetNoTTLLeavesNoRoom(t *testing.T) {
 	server.ACLUser(t, "locker", "secret", rules...)
 	admin, key := server.Client(t), rigKey()
 	must(t, "SET", admin.Set(t.Context(), redislock.HashTag(key)+":owner", "elsewhere", time.Minute).Err())
-	locks := redislock.NewProvider(server.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "secret" }))
+	locks := redislock.NewProvider(server.Client(t, asLocker))
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	wantIs(t, lockOf(t, locks, key).AcquireWait(ctx), context.DeadlineExceeded)
@@ -220,7 +223,7 @@ func TestAWaiterWithoutRightsSpoilsNoRelease(t *testing.T) {
 	server := redistest.Start(t)
 	server.ACLUser(t, "locker", "secret", slices.Concat(leastRules, wakeRules)...)
 	admin, key := server.Client(t), rigKey()
-	locks := redislock.NewProvider(server.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "secret" }))
+	locks := redislock.NewProvider(server.Client(t, asLocker))
 	elsewhere, holder := lockOf(t, redislock.NewProvider(admin), key), lockOf(t, locks, key)
 	waiter := lockOf(t, locks, key, func(o *redislock.LockOptions) { o.FenceKey = "forbidden" })
 	must(t, "Acquire", elsewhere.Acquire(t.Context()))

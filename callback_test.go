@@ -84,7 +84,7 @@ func TestOnLockReleasedIsCalledForAReleaseThatTheNextAcquireSettles(t *testing.T
 }
 
 func TestAReleaseThatAClosedClientNeverSentIsNotReported(t *testing.T) {
-	client := directClient(redistest.Start(t))
+	client := redistest.Start(t).Client(t)
 	var released atomic.Int64
 	callBack(t, hooks{released: func() { released.Add(1) }})
 	lock := lockOf(t, redislock.NewProvider(client), rigKey())

@@ -171,14 +171,21 @@ func TestAReleaseWhoseContextEndsBehindAnotherCallEndsTheRenewal(t *testing.T) {
 	_ = lock.Release(t.Context())
 }
 
+// acquiring is an instance whose acquire is in flight, and answered that much later.
+func (r *faultRig) acquiring(t *testing.T, later time.Duration) (*redislock.RedisLock, <-chan error) {
+	t.Helper()
+	lock := r.lock(t, r.ours, faultOptions(5*time.Second))
+	isAcquire := requestsOf(t, "acquire")
+	r.proxy.DelayReplies(later, 1, isAcquire)
+	got := async(func() error { return lock.Acquire(context.Background()) })
+	becomes(t, time.Second, "the acquire is in flight", func() bool { return r.proxy.Count(isAcquire) > 0 })
+	return lock, got
+}
+
 func TestAReleaseBehindAnAcquireOfItsInstanceIsOfNothing(t *testing.T) {
 	t.Parallel()
 	r := newFaultRig(t)
-	lock := r.lock(t, r.ours, faultOptions(5*time.Second))
-	isAcquire := requestsOf(t, "acquire")
-	r.proxy.DelayReplies(300*time.Millisecond, 1, isAcquire)
-	got := async(func() error { return lock.Acquire(context.Background()) })
-	becomes(t, time.Second, "the acquire is in flight", func() bool { return r.proxy.Count(isAcquire) > 0 })
+	lock, got := r.acquiring(t, 300*time.Millisecond)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	wantIs(t, lock.Release(ctx), redislock.ErrLockNotHeld, context.DeadlineExceeded)

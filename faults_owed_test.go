@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	redislock "github.com/go-lynx/lynx-redis-lock"
 )
 
@@ -61,7 +59,7 @@ func releaseOwesItsMark(t *testing.T, r *faultRig) {
 // refusedRenew: a Renew that Redis answers with an error has changed nothing.
 func refusedRenew(t *testing.T, r *faultRig) {
 	r.server.ACLUser(t, "locker", "secret", leastRules...)
-	locks := redislock.NewProvider(r.server.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "secret" }))
+	locks := redislock.NewProvider(r.server.Client(t, asLocker))
 	lock := r.lock(t, locks, faultOptions(time.Minute))
 	succeeds(t, "Acquire", lock.Acquire(t.Context()))
 	admin := r.server.Client(t)

@@ -246,31 +246,23 @@ func pluginOver(t *testing.T, client *redis.Client) (*redislock.Plugin, *plugins
 	return p, rt, err
 }
 
-func directClient(server *redistest.Server) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
-}
-
 // replaceClient is what a reload of redis.client does: it closes the old one.
 func replaceClient(t *testing.T, rt *plugins.UnifiedRuntime, next *redis.Client) {
 	t.Helper()
-	t.Cleanup(func() { _ = next.Close() })
 	must(t, "RegisterSharedResource", rt.RegisterSharedResource("redis.client", next))
 }
 
 func TestUnlockByValueFindsAReplacedClient(t *testing.T) {
 	server := redistest.Start(t)
-	_, rt, err := pluginOver(t, directClient(server))
+	_, rt, err := pluginOver(t, server.Client(t))
 	must(t, "Start", err)
-	replaceClient(t, rt, directClient(server))
+	replaceClient(t, rt, server.Client(t))
 	must(t, "SET", server.Client(t).Set(t.Context(), redislock.HashTag("job")+":owner", "another", time.Minute).Err())
 	succeeds(t, "UnlockByValue", redislock.UnlockByValue(t.Context(), "job", "another"))
 }
 
 // once is a hook after whose first script the client is closed.
-type once struct {
-	redis.Hook
-	client *redis.Client
-}
+type once struct{ client *redis.Client }
 
 func (o once) DialHook(next redis.DialHook) redis.DialHook { return next }
 
@@ -293,7 +285,7 @@ func (o once) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func TestAPluginWhoseStartFailedIsNotTheOneThatRuns(t *testing.T) {
 	server := redistest.Start(t)
 	bootOK(t, "svc", redisSection(server.Addr()))
-	client := directClient(server)
+	client := server.Client(t)
 	client.AddHook(once{client: client})
 	p, _, err := pluginOver(t, client)
 	if err == nil || !strings.Contains(err.Error(), "health") {
@@ -303,7 +295,7 @@ func TestAPluginWhoseStartFailedIsNotTheOneThatRuns(t *testing.T) {
 	succeeds(t, "Lock by the plugin that runs", lock())
 
 	again := plugins.NewUnifiedRuntime()
-	must(t, "RegisterSharedResource", again.RegisterSharedResource("redis.client", directClient(server)))
+	must(t, "RegisterSharedResource", again.RegisterSharedResource("redis.client", server.Client(t)))
 	must(t, "the second start", errors.Join(p.Initialize(p, again), p.Start(p)))
 	must(t, "Stop", p.Stop(p))
 	succeeds(t, "Lock when the other has started and stopped", lock())
@@ -311,7 +303,7 @@ func TestAPluginWhoseStartFailedIsNotTheOneThatRuns(t *testing.T) {
 
 func TestPluginFindsAReplacedClient(t *testing.T) {
 	server := redistest.Start(t)
-	p, rt, err := pluginOver(t, directClient(server))
+	p, rt, err := pluginOver(t, server.Client(t))
 	must(t, "Start", err)
 	lock, err := redislock.NewLock(t.Context(), "job", redislock.LockOptions{Expiration: time.Second})
 	if err != nil {
@@ -320,7 +312,7 @@ func TestPluginFindsAReplacedClient(t *testing.T) {
 	if err := lock.Acquire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	replaceClient(t, rt, directClient(server))
+	replaceClient(t, rt, server.Client(t))
 	if err := lock.Release(t.Context()); !errors.Is(err, redislock.ErrRedisClientNotFound) {
 		t.Fatalf("a hold stays with its client: %v", err)
 	}

@@ -93,7 +93,7 @@ func TestTellingWithoutTheTime(t *testing.T) {
 	rules := slices.DeleteFunc(slices.Concat(leastRules, wakeRules), func(rule string) bool { return rule == "+time" })
 	s.server.ACLUser(t, "locker", "secret", append(rules, "&*")...)
 	s.prepare(t, parseState(t, s.lock, "owner old 30s, room [dead];"+s.lock+";[next] 30s"))
-	timeless := scriptServer{client: s.server.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "secret" })}
+	timeless := scriptServer{client: s.server.Client(t, asLocker)}
 	timeless.eval(t, s.lock, "release", "owner room", "old 0 0")
 	s.wantTold(t)
 	if left := s.room(t); len(left) != 1 || left[0] != "[next]" {

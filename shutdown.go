@@ -87,8 +87,8 @@ func (r *registry) load() (waiting, limit int) {
 //
 // When ctx ends first, the error says how many locks are still active, and how many
 // acquires and releases in flight, and matches ctx's error; these locks are not renewed
-// any more and end at their own deadline. After Shutdown the package can be used again. Do not call it from a
-// callback: it waits for those in flight to return.
+// any more and end at their own deadline. After Shutdown the package can be used again.
+// Do not call it from a callback: it waits for those in flight to return.
 func Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		return newError(ErrInvalidOptions, nil, "Shutdown with a nil context")

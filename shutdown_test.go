@@ -87,11 +87,7 @@ func TestShutdownEndsAWaiter(t *testing.T) {
 
 func TestShutdownLetsNoAcquireInFlightSucceedAfterIt(t *testing.T) {
 	r := newFaultRig(t)
-	lock := r.lock(t, r.ours, faultOptions(5*time.Second))
-	isAcquire := requestsOf(t, "acquire")
-	r.proxy.DelayReplies(150*time.Millisecond, 1, isAcquire)
-	got := async(func() error { return lock.Acquire(context.Background()) })
-	becomes(t, time.Second, "the acquire is on its way", func() bool { return r.proxy.Count(isAcquire) > 0 })
+	lock, got := r.acquiring(t, 150*time.Millisecond)
 	// One that succeeds is an active lock, for which Shutdown waits.
 	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
 	defer cancel()
@@ -109,11 +105,7 @@ func TestShutdownLetsNoAcquireInFlightSucceedAfterIt(t *testing.T) {
 // Who closes the client after it has to know that a call was cut off.
 func TestShutdownWhoseTimeIsUpSaysThatCallsWereInFlight(t *testing.T) {
 	r := newFaultRig(t)
-	lock := r.lock(t, r.ours, faultOptions(5*time.Second))
-	isAcquire := requestsOf(t, "acquire")
-	r.proxy.DelayReplies(400*time.Millisecond, 1, isAcquire)
-	got := async(func() error { return lock.Acquire(context.Background()) })
-	becomes(t, time.Second, "the acquire is on its way", func() bool { return r.proxy.Count(isAcquire) > 0 })
+	lock, got := r.acquiring(t, 400*time.Millisecond)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	err := redislock.Shutdown(ctx)

@@ -127,7 +127,7 @@ func TestASubscriptionThatEndsWhileOthersStandInLine(t *testing.T) {
 	rules := slices.Concat(leastRules, wakeRules)
 	server.ACLUser(t, "locker", "secret", rules...)
 	admin, key, p := server.Client(t), rigKey(), &party{}
-	busy := redislock.NewProvider(server.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "secret" }))
+	busy := redislock.NewProvider(server.Client(t, asLocker))
 	ctx, stop := context.WithCancel(t.Context())
 	var over sync.WaitGroup
 	turns := p.keepBusy(ctx, t, &over, func() *redislock.RedisLock { return lockOf(t, busy, key) }, 12, 20*time.Millisecond)

@@ -149,7 +149,7 @@ func TestASubscriptionThatIsRefusedWhileOneWaitsWakesIt(t *testing.T) {
 	rules := slices.Concat(leastRules, wakeRules)
 	server.ACLUser(t, "locker", "secret", rules...)
 	admin, key := server.Client(t), rigKey()
-	provider := redislock.NewProvider(server.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "secret" }))
+	provider := redislock.NewProvider(server.Client(t, asLocker))
 	must(t, "SET", admin.Set(t.Context(), redislock.HashTag(key)+":owner", "elsewhere", time.Minute).Err())
 	waiter := lockOf(t, provider, key)
 	got := async(func() error { return waiter.AcquireWait(t.Context()) })

@@ -150,7 +150,7 @@ func pollUntold(ctx context.Context, t *testing.T, server *redistest.Server, p *
 	t.Helper()
 	rules := slices.DeleteFunc(slices.Concat(leastRules, wakeRules), func(rule string) bool { return rule == "+subscribe" })
 	server.ACLUser(t, "locker", "secret", rules...)
-	untold := redislock.NewProvider(server.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "secret" }))
+	untold := redislock.NewProvider(server.Client(t, asLocker))
 	p.keepBusy(ctx, t, over, func() *redislock.RedisLock { return lockOf(t, untold, key, leased) }, 1, 5*time.Millisecond)
 }
 

@@ -306,7 +306,7 @@ func TestWaitersPollWhereAnACLForbidsTelling(t *testing.T) {
 			rules := slices.Concat(leastRules, wakeRules)
 			server.ACLUser(t, "locker", "secret", slices.DeleteFunc(rules, func(rule string) bool { return rule == without })...)
 			restricted := func() redislock.Provider {
-				return redislock.NewProvider(server.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "secret" }))
+				return redislock.NewProvider(server.Client(t, asLocker))
 			}
 			p, key := &party{}, rigKey()
 			var over sync.WaitGroup
