@@ -20,11 +20,14 @@ var roomSource string
 //go:embed scripts/acquire.lua
 var acquireSource string
 
+//go:embed scripts/waiter.lua
+var waiterSource string
+
 //go:embed scripts/reenter.lua
 var reenterSource string
 
 var (
-	acquireScript = script.New("acquire", mintSource+roomSource+acquireSource)
+	acquireScript = script.New("acquire", mintSource+acquireSource+roomSource+waiterSource)
 	reenterScript = script.New("reenter", reenterSource)
 )
 

@@ -16,11 +16,14 @@ var tellSource string
 //go:embed scripts/release.lua
 var releaseSource string
 
+//go:embed scripts/freed.lua
+var freedSource string
+
 //go:embed scripts/leave.lua
 var leaveSource string
 
 var (
-	releaseScript = script.New("release", roomSource+tellSource+releaseSource)
+	releaseScript = script.New("release", releaseSource+roomSource+tellSource+freedSource)
 	leaveScript   = script.New("leave", leaveSource)
 )
 

@@ -204,9 +204,9 @@ func (s *scriptServer) eval(t *testing.T, lock, script, keys, call string) []any
 	for _, arg := range strings.Fields(call) {
 		args = append(args, strings.Trim(arg, "'"))
 	}
-	got, err := s.client.Eval(t.Context(), luaSource(t, script), names, args...).Slice()
+	got, err := s.client.Eval(t.Context(), luaSource(t, script), names, args...).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return got
+	return listOf(got)
 }

@@ -1,5 +1,5 @@
 -- acquire: take a free lock for a new hold, and mint its fencing token.
--- It stands behind mint.lua and room.lua.
+-- It stands behind mint.lua, and before room.lua and waiter.lua, which are for waiters.
 --
 -- KEYS  1 owner   2 count   3 mark of this value   4 counter (the lock's own, or the FenceKey)
 --       5 room (only for a waiter)
@@ -10,7 +10,7 @@
 --       5 the waiter's channel, to be told on; "": it will not hear anything
 --       6 "probe": look first whether this user may tell; "soon": it will have a
 --         channel when it needs one; ""
--- Reply {1, token}  taken, or taken by an earlier send of this very request
+-- Reply token       taken, or taken by an earlier send of this very request; {1, token} where it is a string
 --       {2, PTTL}   another value owns it (-1: it has no TTL), or it is kept for another
 --       {4, 0}      this value was given up: the request came after its cleanup
 --       {6, PTTL}   as 2, and the channel is in the room
@@ -21,90 +21,31 @@
 --
 -- Scripts are not rolled back, so what can fail (the token) comes first and the
 -- owner is written last. A refused acquire writes nothing but the room.
+--
+-- Whoever does not wait is done before the functions of waiters are made: to make them
+-- takes Redis longer than a command.
 local room, me = KEYS[5], ARGV[5]
+local owner, stale = false, false -- a count without an owner means nothing
 
--- kept is for how many ms more the free lock is not this waiter's. promised: it is its
--- process's then.
-local function kept()
-  if me == '' and ARGV[6] ~= 'soon' then return 0 end -- it polls
-  local _, quiet, ends, whose = mark(room)
-  if not ends or (quiet == 0 and whose == me) then return 0 end
-  local time = now()
-  if not time then return 0 end
-  if time < quiet then
-    local ms = left(quiet, time)
-    return ms, ms > 0 and me ~= '' and whose == me
+local function take()
+  local token = mint(KEYS[4], ARGV[4], tonumber(ARGV[3]))
+  if type(token) == 'table' then return token end
+  if not owner then
+    if stale then redis.call('DEL', KEYS[2]) end
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   end
-  return whose ~= '' and whose ~= me and left(ends, time) or 0
+  return type(token) == 'string' and {1, token} or token
 end
 
--- hold tells the owner's hold from others: the published version uses a value again.
-local function hold(owner)
-  local token = ARGV[3] ~= '0' and redis.pcall('GET', KEYS[4])
-  return type(token) == 'string' and owner .. '/' .. token or owner
+if redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) > 0 then
+  owner = redis.pcall('GET', KEYS[1])
+  if type(owner) == 'table' then return named(owner, KEYS[1]) end
+  if not owner and redis.call('EXISTS', KEYS[3]) == 1 then return {4, 0} end
+  stale = not owner
 end
-
--- announce puts the process into the room, which outlives the owner key by nothing:
--- whoever waits comes back then. first: it is the next to be told; nil: not allowed.
-local function announce(stays)
-  local at = redis.pcall('LPOS', room, me)
-  if at ~= 0 then
-    local _, _, ends, whose = mark(room)
-    if whose == me then redis.pcall('LPOP', room) end -- it was told, and has asked
-    if ends and at == 1 then at = 0 end
-  end
-  if not at then
-    at = redis.pcall('RPUSH', room, me) -- how many there are now
-    if type(at) == 'number' then at = at - 1 end
-  end
-  if type(at) == 'table' or not outlast(room, me, stays) then return nil end
-  return at == 0
-end
-
--- tells is whether this user may do what telling takes.
-local function tells()
-  for _, cmd in ipairs({{'PUBLISH', me, ''}, {'LINDEX', room, 0}, {'LREM', room, 0, '!0-0'}, {'LPUSH', room, '!0-0'}, {'LPOP', room}}) do
-    local reply = redis.pcall(unpack(cmd))
-    if type(reply) == 'table' and reply.err then
-      redis.pcall('LREM', room, 0, '!0-0')
-      return false
-    end
-  end
-  return true
-end
-
-local function refused(ms, owner)
-  if not room or me == '' or (ARGV[6] == 'probe' and not tells()) then return {2, ms} end
-  local first = announce(ms < 0 and NAP or ms)
-  if first == nil then return {2, ms} end
-  return {6, ms, first and owner and hold(owner) or nil}
-end
-
-local stale = false -- a count without an owner means nothing
-local owner = redis.pcall('GET', KEYS[1])
-if type(owner) == 'table' then return named(owner, KEYS[1]) end
-if owner and owner ~= ARGV[1] then return refused(redis.call('PTTL', KEYS[1]), owner) end
-if owner then
+if owner == ARGV[1] then
   -- A re-send: the same answer again. Only a counter lost since is minted anew.
   local token = redis.pcall('GET', KEYS[4])
-  if type(token) == 'string' then return {1, token} end
-else
-  if redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then
-    if redis.call('EXISTS', KEYS[3]) == 1 then return {4, 0} end
-    stale = true
-  end
-  if room then
-    local ms, promised = kept()
-    if promised then return {9, ms} end
-    if ms > 0 then return refused(ms) end
-  end
+  return type(token) == 'string' and {1, token} or take()
 end
-
-local token = mint(KEYS[4], ARGV[4], tonumber(ARGV[3]))
-if type(token) == 'table' then return token end
-if not owner then
-  if stale then redis.call('DEL', KEYS[2]) end
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-  if room and me ~= '' then leave(room, me) end
-end
-return {1, token}
+if not room then return owner and {2, redis.call('PTTL', KEYS[1])} or take() end

@@ -25,14 +25,6 @@ local function count(counter, mode)
   return token, token == 1
 end
 
--- keepFor lengthens the counter's life, and is an error when that is refused. A tenth
--- of it may be used up, so that not every hold has to set it.
-local function keepFor(counter, keep)
-  local lives = redis.pcall('PTTL', counter)
-  if type(lives) == 'number' and lives < keep * 9 / 10 then lives = redis.pcall('PEXPIRE', counter, keep) end
-  return type(lives) == 'table' and lives
-end
-
 local function mint(counter, mode, keep)
   local token, new = count(counter, mode)
   if type(token) == 'table' then return named(token, counter) end
@@ -43,10 +35,11 @@ local function mint(counter, mode, keep)
   end
   -- Lua's numbers are doubles: from 2^53 on only the string is exact.
   if token >= 9007199254740992 then token = redis.pcall('GET', counter) end
-  local refused = keep > 0 and keepFor(counter, keep)
-  if refused then
-    if new then redis.pcall('DEL', counter) end -- it would stay for ever
-    return named(refused, counter)
-  end
-  return token
+  if keep == 0 then return token end
+  -- A tenth of the TTL may be used up, so that not every hold has to set it.
+  local lives = redis.pcall('PTTL', counter)
+  if type(lives) == 'number' and lives < keep * 9 / 10 then lives = redis.pcall('PEXPIRE', counter, keep) end
+  if type(lives) ~= 'table' then return token end
+  if new then redis.pcall('DEL', counter) end -- it would stay for ever
+  return named(lives, counter)
 end

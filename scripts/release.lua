@@ -1,4 +1,5 @@
--- release: end a hold and free its lock. It stands behind room.lua and tell.lua.
+-- release: end a hold and free its lock. It stands before room.lua, tell.lua and
+-- freed.lua, which are for those who wait.
 --
 -- KEYS  1 owner   2 room   3 count (only when this hold wrote one)   4 mark
 --       An absent key makes a slot that is being moved answer TRYAGAIN: it is then
@@ -6,7 +7,7 @@
 -- ARGV  1 value   2 TTL of the mark, ms; 0: no mark
 --       3 for how many ms the lock is left to those who poll, before the first who waits; 0
 --       4 the process's channel (only with 3), which goes behind the others
--- Reply {1, 0}   done
+-- Reply 0        done
 --       {2, 0}   another value, or no string at all, is in the owner key
 --       {3, 0}   no owner key
 --       {7, c}   as {c, 0}, but Redis refused the mark: it is still owed
@@ -24,11 +25,5 @@ if type(owner) == 'table' and string.sub(owner.err, 1, 9) ~= 'WRONGTYPE' then re
 if not owner then return owed and {7, 3} or {3, 0} end
 if owner ~= ARGV[1] then return owed and {7, 2} or {2, 0} end
 if KEYS[3] then redis.call('DEL', KEYS[1], KEYS[3]) else redis.call('DEL', KEYS[1]) end
-if KEYS[2] then
-  local there = ARGV[4] and leave(KEYS[2], ARGV[4])
-  if type(there) == 'number' and there > 0 and redis.pcall('RPUSH', KEYS[2], ARGV[4]) == 1 then
-    redis.pcall('PEXPIRE', KEYS[2], NAP)
-  end
-  tell(KEYS[2], KEYS[1], tonumber(ARGV[3]))
-end
-return owed and {7, 1} or {1, 0}
+local head = KEYS[2] and redis.pcall('LINDEX', KEYS[2], 0)
+if not KEYS[2] or not (head or ARGV[4]) then return owed and {7, 1} or 0 end

@@ -6,9 +6,9 @@ local NAP = 2000 -- ms that one sleeps at most; longestNap in wait.go
 -- A mark at the head says for whom the free lock is kept: "!", until when it is left
 -- to those who merely poll (0: it is not), "-", until when it is kept then, both in ms,
 -- and the channel of the process that was told, if there is one. It is the next in the
--- list. Only waiters respect it.
-local function mark(room)
-  local head = redis.pcall('LINDEX', room, 0)
+-- list. Only waiters respect it. head: what has been read there already.
+local function mark(room, head)
+  head = head or redis.pcall('LINDEX', room, 0)
   if type(head) ~= 'string' then return end
   local quiet, ends, whose = string.match(head, '^!(%d+)-(%d+)(.*)$')
   return head, tonumber(quiet), tonumber(ends), whose
@@ -28,10 +28,10 @@ local function left(ends, time)
 end
 
 -- leave takes a process out, with what is kept for it. It says how often it was there.
-local function leave(room, channel)
-  local head, _, _, whose = mark(room)
+local function leave(room, channel, head)
+  local first, _, _, whose = mark(room, head)
   if whose == channel then redis.pcall('LPOP', room) end
-  return head and redis.pcall('LREM', room, 0, channel) or 0
+  return first and redis.pcall('LREM', room, 0, channel) or 0
 end
 
 -- outlast has the room live for ms at least, in which the process has just been put. Where

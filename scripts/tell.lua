@@ -25,8 +25,9 @@ local function keep(room, channel, quiet, kept)
   if type(n) ~= 'number' and channel ~= '' then redis.pcall('LPOP', room) end
 end
 
-local function tell(room, owner, quiet)
-  local channel, _, ends, whose = mark(room)
+-- head: what has been read at the head of the room already.
+local function tell(room, owner, quiet, head)
+  local channel, _, ends, whose = mark(room, head)
   if ends then
     local time = now()
     local more = time and left(ends, time) or 0

@@ -71,7 +71,7 @@ func TestEveryKindOfErrorIsClassified(t *testing.T) {
 	}
 }
 
-func TestOnlyAPairOfExactIntegersIsAReply(t *testing.T) {
+func TestOnlyExactIntegersAreAReply(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		reply any
@@ -79,6 +79,7 @@ func TestOnlyAPairOfExactIntegersIsAReply(t *testing.T) {
 		bad   string
 	}{
 		{reply: []any{int64(1), int64(42)}, want: script.Reply{Code: 1, N: 42}},
+		{reply: int64(42), want: script.Reply{Code: 1, N: 42}},
 		{reply: []any{int64(2), int64(-1)}, want: script.Reply{Code: 2, N: -1}},
 		{reply: []any{int64(6), int64(10), "me"}, want: script.Reply{Code: 6, N: 10, Hold: "me"}},
 		{reply: []any{int64(6), int64(10), int64(1)}, bad: "names no hold"},
@@ -94,7 +95,6 @@ func TestOnlyAPairOfExactIntegersIsAReply(t *testing.T) {
 		{reply: []any{int64(1)}, bad: "not a pair"},
 		{reply: []any{int64(1), int64(2), int64(3)}, bad: "not a pair"},
 		{reply: []any{}, bad: "not a pair"},
-		{reply: int64(1), bad: "not a pair"},
 		{reply: "OK", bad: "not a pair"},
 		{reply: nil, bad: "not a pair"},
 	} {

@@ -75,8 +75,12 @@ type Reply struct {
 }
 
 // parse checks the shape of a reply: two integers, of which the second may come
-// as a string where a Lua number could not hold it, and a hold where there is one.
+// as a string where a Lua number could not hold it, and a hold where there is one. A
+// number n alone is short for {Done, n}: a list costs Redis a block of memory.
 func (s *Script) parse(v any) (Reply, error) {
+	if n, ok := v.(int64); ok {
+		return Reply{Code: Done, N: n}, nil
+	}
 	list, ok := v.([]any)
 	if !ok || len(list) != 3 {
 		return s.parsePair(v)
