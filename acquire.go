@@ -2,33 +2,12 @@ package redislock
 
 import (
 	"context"
-	_ "embed"
 	"strconv"
 	"time"
 
 	"github.com/go-lynx/lynx-redis-lock/internal/lease"
 	"github.com/go-lynx/lynx-redis-lock/internal/script"
 	"github.com/go-lynx/lynx-redis-lock/internal/timeheap"
-)
-
-//go:embed scripts/mint.lua
-var mintSource string
-
-//go:embed scripts/room.lua
-var roomSource string
-
-//go:embed scripts/acquire.lua
-var acquireSource string
-
-//go:embed scripts/waiter.lua
-var waiterSource string
-
-//go:embed scripts/reenter.lua
-var reenterSource string
-
-var (
-	acquireScript = script.New("acquire", mintSource+acquireSource+roomSource+waiterSource)
-	reenterScript = script.New("reenter", reenterSource)
 )
 
 // attempt is what one try to acquire came to.

@@ -2,21 +2,9 @@ package redislock
 
 import (
 	"context"
-	_ "embed"
 	"time"
 
 	"github.com/go-lynx/lynx-redis-lock/internal/script"
-)
-
-//go:embed scripts/handover.lua
-var handoverSource string
-
-//go:embed scripts/wake.lua
-var wakeSource string
-
-var (
-	handoverScript = script.New("handover", mintSource+roomSource+tellSource+handoverSource)
-	wakeScript     = script.New("wake", roomSource+tellSource+wakeSource)
 )
 
 // Bounds of the hand-overs in one process without a break, so that others get their

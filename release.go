@@ -2,29 +2,11 @@ package redislock
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/go-lynx/lynx-redis-lock/internal/script"
-)
-
-//go:embed scripts/tell.lua
-var tellSource string
-
-//go:embed scripts/release.lua
-var releaseSource string
-
-//go:embed scripts/freed.lua
-var freedSource string
-
-//go:embed scripts/leave.lua
-var leaveSource string
-
-var (
-	releaseScript = script.New("release", releaseSource+roomSource+tellSource+freedSource)
-	leaveScript   = script.New("leave", leaveSource)
 )
 
 // Release leaves one level; the last one frees the lock. The hold ends, and its

@@ -2,7 +2,6 @@ package redislock
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"strconv"
 	"time"
@@ -10,29 +9,6 @@ import (
 	"github.com/go-lynx/lynx-redis-lock/internal/lease"
 	"github.com/go-lynx/lynx-redis-lock/internal/script"
 	"github.com/go-lynx/lynx-redis-lock/internal/timeheap"
-)
-
-//go:embed scripts/renew.lua
-var renewSource string
-
-//go:embed scripts/touch.lua
-var touchSource string
-
-//go:embed scripts/renew_many.lua
-var renewManySource string
-
-//go:embed scripts/touch_many.lua
-var touchManySource string
-
-//go:embed scripts/status.lua
-var statusSource string
-
-var (
-	renewScript     = script.New("renew", renewSource)
-	renewManyScript = script.New("renew_many", renewManySource)
-	touchScript     = script.New("touch", touchSource)
-	touchManyScript = script.New("touch_many", touchManySource)
-	statusScript    = script.New("status", statusSource)
 )
 
 // Renew gives the hold a lease of newExpiration (at least 10 ms), longer or

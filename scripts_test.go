@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lynx/lynx-redis-lock/internal/redistest"
+	"github.com/go-lynx/lynx-redis-lock/internal/script"
 )
 
 // scriptCase runs one script once on a prepared state, and compares the reply
@@ -112,25 +113,12 @@ func runScriptGroups(t *testing.T, s *scriptServer, groups []scriptGroup) {
 	}
 }
 
-// partsOf are the files of a script that has several.
-var partsOf = map[string][]string{
-	"acquire": {"mint", "acquire", "room", "waiter"}, "release": {"release", "room", "tell", "freed"},
-	"unlock": {"room", "tell", "unlock"}, "wake": {"room", "tell", "wake"}, "handover": {"mint", "room", "tell", "handover"},
-}
-
 // luaSource is a script as it is sent.
-func luaSource(t testing.TB, name string) (source string) {
+func luaSource(t testing.TB, name string) string {
 	t.Helper()
-	parts := partsOf[name]
-	if parts == nil {
-		parts = []string{name}
-	}
-	for _, part := range parts {
-		text, err := os.ReadFile("scripts/" + part + ".lua")
-		if err != nil {
-			t.Fatal(err)
-		}
-		source += string(text)
+	source, err := script.Source(os.DirFS("scripts"), name)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return source
 }

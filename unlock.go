@@ -2,17 +2,11 @@ package redislock
 
 import (
 	"context"
-	_ "embed"
 	"strconv"
 	"time"
 
 	"github.com/go-lynx/lynx-redis-lock/internal/script"
 )
-
-//go:embed scripts/unlock.lua
-var unlockSource string
-
-var unlockScript = script.New("unlock", roomSource+tellSource+unlockSource)
 
 // UnlockByValue takes one level off the hold with that owner value (GetValue), in
 // this process or elsewhere, whatever version made it. For a hold of this process

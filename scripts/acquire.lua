@@ -1,5 +1,4 @@
 -- acquire: take a free lock for a new hold, and mint its fencing token.
--- It stands behind mint.lua, and before room.lua and waiter.lua, which are for waiters.
 --
 -- KEYS  1 owner   2 count   3 mark of this value   4 counter (the lock's own, or the FenceKey)
 --       5 room (only for a waiter)
@@ -22,11 +21,13 @@
 -- Scripts are not rolled back, so what can fail (the token) comes first and the
 -- owner is written last. A refused acquire writes nothing but the room.
 --
--- Whoever does not wait is done before the functions of waiters are made: to make them
--- takes Redis longer than a command.
+-- What is usual comes first, and what the rest needs after it: to make a function takes
+-- Redis as long as a command.
+-- include mint.lua
 local room, me = KEYS[5], ARGV[5]
 local owner, stale = false, false -- a count without an owner means nothing
 
+-- take answers, and says whether the lock is this value's.
 local function take()
   local token = mint(KEYS[4], ARGV[4], tonumber(ARGV[3]))
   if type(token) == 'table' then return token end
@@ -34,7 +35,7 @@ local function take()
     if stale then redis.call('DEL', KEYS[2]) end
     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   end
-  return type(token) == 'string' and {1, token} or token
+  return type(token) == 'string' and {1, token} or token, true
 end
 
 if redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) > 0 then
@@ -48,4 +49,80 @@ if owner == ARGV[1] then
   local token = redis.pcall('GET', KEYS[4])
   return type(token) == 'string' and {1, token} or take()
 end
-if not room then return owner and {2, redis.call('PTTL', KEYS[1])} or take() end
+local waits = room and (me ~= '' or ARGV[6] == 'soon') -- else it polls, and respects nothing
+if not waits then return owner and {2, redis.call('PTTL', KEYS[1])} or take() end
+
+local head = not owner and redis.pcall('LINDEX', room, 0)
+-- told: the lock is kept for this very process.
+local told = type(head) == 'string' and me ~= '' and string.sub(head, 1, 3) == '!0-' and string.sub(head, -#me) == me
+if not owner and (told or not head) then
+  local reply, taken = take()
+  if told and taken then redis.pcall('LPOP', room, 2) end -- the mark, and this process
+  return reply
+end
+
+-- include room.lua
+
+-- kept is for how many ms more the free lock is not this waiter's. promised: it is its
+-- process's then.
+local function kept(quiet, ends, whose)
+  if not ends then return 0 end
+  local time = now()
+  if not time then return 0 end
+  if time < quiet then
+    local ms = left(quiet, time)
+    return ms, ms > 0 and me ~= '' and whose == me
+  end
+  return whose ~= '' and whose ~= me and left(ends, time) or 0
+end
+
+-- hold tells the owner's hold from others: the published version uses a value again.
+local function hold(owner)
+  local token = ARGV[3] ~= '0' and redis.pcall('GET', KEYS[4])
+  return type(token) == 'string' and owner .. '/' .. token or owner
+end
+
+-- announce puts the process into the room, which outlives the owner key by nothing:
+-- whoever waits comes back then. first: it is the next to be told; nil: not allowed.
+local function announce(stays)
+  local at = redis.pcall('LPOS', room, me)
+  if at ~= 0 then
+    local _, _, ends, whose = mark(room)
+    if whose == me then redis.pcall('LPOP', room) end -- it was told, and has asked
+    if ends and at == 1 then at = 0 end
+  end
+  if not at then
+    at = redis.pcall('RPUSH', room, me) -- how many there are now
+    if type(at) == 'number' then at = at - 1 end
+  end
+  if type(at) == 'table' or not outlast(room, me, stays) then return nil end
+  return at == 0
+end
+
+-- tells is whether this user may do what telling takes.
+local function tells()
+  for _, cmd in ipairs({{'PUBLISH', me, ''}, {'LINDEX', room, 0}, {'LREM', room, 0, '!0-0'}, {'LPUSH', room, '!0-0'}, {'LPOP', room}}) do
+    local reply = redis.pcall(unpack(cmd))
+    if type(reply) == 'table' and reply.err then
+      redis.pcall('LREM', room, 0, '!0-0')
+      return false
+    end
+  end
+  return true
+end
+
+local function refused(ms, owner)
+  if me == '' or (ARGV[6] == 'probe' and not tells()) then return {2, ms} end
+  local first = announce(ms < 0 and NAP or ms)
+  if first == nil then return {2, ms} end
+  return {6, ms, first and owner and hold(owner) or nil}
+end
+
+if owner then return refused(redis.call('PTTL', KEYS[1]), owner) end
+local _, quiet, ends, whose = mark(room, head)
+local ms, promised = kept(quiet, ends, whose)
+if promised then return {9, ms} end
+if ms > 0 then return refused(ms) end
+local reply, taken = take()
+if taken and me ~= '' then leave(room, me, head) end
+return reply

@@ -1,5 +1,5 @@
 -- mint: the next fencing token of a counter, as a number or an exact string, or an
--- error that names the counter. Not a script of its own: it stands before those that
+-- error that names the counter. Not a script of its own: it is included by those that
 -- begin a hold. keep is the TTL of the counter in ms; 0: a FenceKey, which has none.
 -- It raises no error: a hand-over that can mint none still has a lock to free.
 local function named(reply, key)

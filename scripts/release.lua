@@ -1,5 +1,4 @@
--- release: end a hold and free its lock. It stands before room.lua, tell.lua and
--- freed.lua, which are for those who wait.
+-- release: end a hold and free its lock.
 --
 -- KEYS  1 owner   2 room   3 count (only when this hold wrote one)   4 mark
 --       An absent key makes a slot that is being moved answer TRYAGAIN: it is then
@@ -25,5 +24,19 @@ if type(owner) == 'table' and string.sub(owner.err, 1, 9) ~= 'WRONGTYPE' then re
 if not owner then return owed and {7, 3} or {3, 0} end
 if owner ~= ARGV[1] then return owed and {7, 2} or {2, 0} end
 if KEYS[3] then redis.call('DEL', KEYS[1], KEYS[3]) else redis.call('DEL', KEYS[1]) end
-local head = KEYS[2] and redis.pcall('LINDEX', KEYS[2], 0)
-if not KEYS[2] or not (head or ARGV[4]) then return owed and {7, 1} or 0 end
+
+-- What is usual comes first, and what the rest needs after it.
+local head, quiet = KEYS[2] and redis.pcall('LINDEX', KEYS[2], 0), ARGV[3] ~= '0'
+if not KEYS[2] or not (head or quiet) then return owed and {7, 1} or 0 end
+-- include tell.lua
+if not quiet and type(head) == 'string' and string.sub(head, 1, 1) ~= '!' then
+  tell(KEYS[2], KEYS[1], 0, head)
+  return owed and {7, 1} or 0
+end
+-- include freed.lua
+local there = ARGV[4] and leave(KEYS[2], ARGV[4])
+if type(there) == 'number' and there > 0 and redis.pcall('RPUSH', KEYS[2], ARGV[4]) == 1 then
+  redis.pcall('PEXPIRE', KEYS[2], NAP)
+end
+freed(KEYS[2], KEYS[1], tonumber(ARGV[3]))
+return owed and {7, 1} or 0

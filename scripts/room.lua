@@ -1,6 +1,6 @@
 -- room: the list of the channels of those who wait, one a process, in which it is once,
--- however many of its waiters want the lock. Not a script of its own: it stands before
--- those that look into it. A process stays in its place until it has the lock.
+-- however many of its waiters want the lock. Not a script of its own: it is included
+-- by those that look into it. A process stays in its place until it has the lock.
 local NAP = 2000 -- ms that one sleeps at most; longestNap in wait.go
 
 -- A mark at the head says for whom the free lock is kept: "!", until when it is left
@@ -28,6 +28,7 @@ local function left(ends, time)
 end
 
 -- leave takes a process out, with what is kept for it. It says how often it was there.
+-- head: as in mark.
 local function leave(room, channel, head)
   local first, _, _, whose = mark(room, head)
   if whose == channel then redis.pcall('LPOP', room) end

@@ -1,7 +1,6 @@
 -- unlock: take one level off a hold that another process owns, known by its
 -- value only: of this version or of the published one, whose count goes down
 -- by DECR and whose keys are both kept above 0 and both deleted at 0.
--- It stands behind room.lua and tell.lua.
 --
 -- KEYS  1 owner   2 count   3 room
 -- ARGV  1 value   2 depth it is believed to have; 0: only tell
@@ -13,6 +12,7 @@
 --
 -- Compare-and-set, because "one less" would count twice in a request that runs
 -- twice. The TTL stays as it is.
+-- include freed.lua
 local owner = redis.pcall('GET', KEYS[1])
 if type(owner) == 'table' and string.sub(owner.err, 1, 9) ~= 'WRONGTYPE' then return owner end
 if not owner then return {3, 0} end
@@ -32,6 +32,6 @@ if depth > 1 then
 else
   redis.call('DEL', KEYS[2])
   redis.call('DEL', KEYS[1])
-  tell(KEYS[3], KEYS[1], 0)
+  freed(KEYS[3], KEYS[1], 0)
 end
 return {1, depth - 1}

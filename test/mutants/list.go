@@ -45,10 +45,10 @@ var mutants = []mutant{
 	}, lateness},
 	{"token minted after the owner, by its release", []patch{
 		{"scripts/mint.lua", "local token = redis.pcall('INCR', counter)", "local token = (tonumber(redis.call('GET', counter)) or 0) + 1"},
-		{"scripts/release.lua", "local head = KEYS[2]", "redis.call('INCR', (string.gsub(KEYS[1], ':owner$', ':token')))\nlocal head = KEYS[2]"},
+		{"scripts/release.lua", "local head, quiet = KEYS[2]", "redis.call('INCR', (string.gsub(KEYS[1], ':owner$', ':token')))\nlocal head, quiet = KEYS[2]"},
 	}, lateness},
 	{"late packet frees the next hold: the owner value is the instance's", []patch{
-		{"acquire.go", "\t_ \"embed\"\n", "\t_ \"embed\"\n\t\"fmt\"\n"},
+		{"acquire.go", "\t\"context\"\n", "\t\"context\"\n\t\"fmt\"\n"},
 		{"acquire.go", "value := newValue()", "value := fmt.Sprintf(\"%s%p\", prefix(), rl)"},
 		{"scripts/acquire.lua", "  if not owner and redis.call('EXISTS', KEYS[3]) == 1 then return {4, 0} end\n", ""},
 	}, lateness},
