@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -157,6 +158,7 @@ func (b *Inbox) take(got any) {
 		}
 	case *redis.Message:
 		b.handlers.Message(got.Payload)
+		runtime.Gosched() // whoever was told goes first, not the next read
 	}
 }
 
