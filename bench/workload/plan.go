@@ -16,6 +16,7 @@ type Cell struct {
 // in which every one of many waiters has to come by several times are long, and few.
 const (
 	rounds     = 15
+	moreRounds = 45 // where the machine's moods are more than what is measured
 	longRounds = 3
 )
 
@@ -25,7 +26,11 @@ func Plan() []Cell {
 	add := func(who []contestant.Contestant, s Spec) { cells = append(cells, Cell{s, who}) }
 	ms := time.Millisecond
 	for _, n := range []int{1, 8, 64, 512} {
-		add(contestant.Free(), Spec{Workers: n, Free: true, Window: 100*ms + time.Duration(n)*ms/4, Rounds: rounds})
+		spec := Spec{Workers: n, Free: true, Window: 100*ms + time.Duration(n)*ms/4, Rounds: rounds}
+		if n == 1 {
+			spec.Rounds = moreRounds
+		}
+		add(contestant.Free(), spec)
 	}
 	for _, n := range []int{2, 16, 64, 256} {
 		add(contestant.Spinning(), Spec{Workers: n, Window: 150 * ms, Rounds: rounds})
@@ -34,9 +39,8 @@ func Plan() []Cell {
 		add(contestant.Contended(), Spec{Workers: n, Hold: ms, Window: 100*ms + time.Duration(n)*5*ms, Rounds: rounds})
 	}
 	add(contestant.Patient(), Spec{Workers: 256, Hold: ms, Window: 2000 * ms, Rounds: longRounds})
-	for _, processes := range []int{1, 2} {
-		add(contestant.Patient(), HandOver(processes, 2/processes, 300*ms, rounds))
-	}
+	add(contestant.Patient(), HandOver(1, 2, 300*ms, rounds))
+	add(contestant.Patient(), HandOver(2, 1, 300*ms, moreRounds))
 	add(contestant.Patient(), HandOver(1, 64, 2500*ms, longRounds))
 	add(contestant.Patient(), HandOver(1, 256, 8500*ms, longRounds))
 	for _, hold := range []time.Duration{0, ms} {
