@@ -22,7 +22,7 @@
 -- owner is written last. A refused acquire writes nothing but the room.
 --
 -- What is usual comes first, and what the rest needs after it: to make a function takes
--- Redis as long as a command.
+-- Redis as long as a command. Numbers are strings: of others it makes them, by printf.
 -- include mint.lua
 local room, me = KEYS[5], ARGV[5]
 local owner, stale = false, false -- a count without an owner means nothing
@@ -52,12 +52,12 @@ end
 local waits = room and (me ~= '' or ARGV[6] == 'soon') -- else it polls, and respects nothing
 if not waits then return owner and {2, redis.call('PTTL', KEYS[1])} or take() end
 
-local head = not owner and redis.pcall('LINDEX', room, 0)
+local head = not owner and redis.pcall('LINDEX', room, '0')
 -- told: the lock is kept for this very process.
 local told = type(head) == 'string' and me ~= '' and string.sub(head, 1, 3) == '!0-' and string.sub(head, -#me) == me
 if not owner and (told or not head) then
   local reply, taken = take()
-  if told and taken then redis.pcall('LPOP', room, 2) end -- the mark, and this process
+  if told and taken then redis.pcall('LPOP', room, '2') end -- the mark, and this process
   return reply
 end
 
@@ -101,10 +101,10 @@ end
 
 -- tells is whether this user may do what telling takes.
 local function tells()
-  for _, cmd in ipairs({{'PUBLISH', me, ''}, {'LINDEX', room, 0}, {'LREM', room, 0, '!0-0'}, {'LPUSH', room, '!0-0'}, {'LPOP', room}}) do
+  for _, cmd in ipairs({{'PUBLISH', me, ''}, {'LINDEX', room, 0}, {'LREM', room, '0', '!0-0'}, {'LPUSH', room, '!0-0'}, {'LPOP', room}}) do
     local reply = redis.pcall(unpack(cmd))
     if type(reply) == 'table' and reply.err then
-      redis.pcall('LREM', room, 0, '!0-0')
+      redis.pcall('LREM', room, '0', '!0-0')
       return false
     end
   end

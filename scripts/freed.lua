@@ -18,10 +18,10 @@ local function freed(room, owner, quiet)
       if type(heard) == 'number' and heard > 0 then return end
     end
     redis.pcall('LPOP', room)
-    channel = redis.pcall('LINDEX', room, 0)
+    channel = redis.pcall('LINDEX', room, '0')
     if channel == whose then
       redis.pcall('LPOP', room)
-      channel = redis.pcall('LINDEX', room, 0)
+      channel = redis.pcall('LINDEX', room, '0')
     end
   end
   tell(room, owner, quiet, channel)

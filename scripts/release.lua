@@ -26,7 +26,7 @@ if owner ~= ARGV[1] then return owed and {7, 2} or {2, 0} end
 if KEYS[3] then redis.call('DEL', KEYS[1], KEYS[3]) else redis.call('DEL', KEYS[1]) end
 
 -- What is usual comes first, and what the rest needs after it.
-local head, quiet = KEYS[2] and redis.pcall('LINDEX', KEYS[2], 0), ARGV[3] ~= '0'
+local head, quiet = KEYS[2] and redis.pcall('LINDEX', KEYS[2], '0'), ARGV[3] ~= '0'
 if not KEYS[2] or not (head or quiet) then return owed and {7, 1} or 0 end
 -- include tell.lua
 if not quiet and type(head) == 'string' and string.sub(head, 1, 1) ~= '!' then

@@ -8,7 +8,7 @@ local NAP = 2000 -- ms that one sleeps at most; longestNap in wait.go
 -- and the channel of the process that was told, if there is one. It is the next in the
 -- list. Only waiters respect it. head: what has been read there already.
 local function mark(room, head)
-  head = head or redis.pcall('LINDEX', room, 0)
+  head = head or redis.pcall('LINDEX', room, '0')
   if type(head) ~= 'string' then return end
   local quiet, ends, whose = string.match(head, '^!(%d+)-(%d+)(.*)$')
   return head, tonumber(quiet), tonumber(ends), whose
@@ -32,7 +32,7 @@ end
 local function leave(room, channel, head)
   local first, _, _, whose = mark(room, head)
   if whose == channel then redis.pcall('LPOP', room) end
-  return first and redis.pcall('LREM', room, 0, channel) or 0
+  return first and redis.pcall('LREM', room, '0', channel) or 0
 end
 
 -- outlast has the room live for ms at least, in which the process has just been put. Where
@@ -41,6 +41,6 @@ local function outlast(room, channel, ms)
   local lives = redis.pcall('PTTL', room)
   if type(lives) == 'number' and lives < ms then lives = redis.pcall('PEXPIRE', room, ms) end
   if type(lives) ~= 'table' then return true end
-  redis.pcall('LREM', room, 0, channel)
+  redis.pcall('LREM', room, '0', channel)
   return false
 end

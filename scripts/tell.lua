@@ -19,7 +19,7 @@ local function tell(room, owner, quiet, channel)
       told = channel
     else
       if type(redis.pcall('LPOP', room)) ~= 'string' then return end
-      channel = redis.pcall('LINDEX', room, 0)
+      channel = redis.pcall('LINDEX', room, '0')
     end
   end
   local ms = quiet + (told ~= '' and KEPT or 0)
