@@ -148,16 +148,15 @@ func GetStats() map[string]int64 {
 
 // recordAcquire counts one attempt.
 func recordAcquire(err error, took time.Duration) {
-	result := resultSuccess
 	switch {
 	case err == nil:
+		acquireSuccess().Inc()
 	case errors.Is(err, ErrLockAcquireConflict):
-		result = resultConflict
+		acquireTotal.WithLabelValues(resultConflict).Inc()
 	default:
-		result = resultError
+		acquireTotal.WithLabelValues(resultError).Inc()
 	}
-	acquireTotal.WithLabelValues(result).Inc()
-	scriptLatency.WithLabelValues(opAcquire).Observe(took.Seconds())
+	acquireLatency().Observe(took.Seconds())
 }
 
 // recordWait counts one call of the Lock… functions, AcquireWithRetry or AcquireWait.
@@ -177,16 +176,33 @@ func recordWait(err error, took time.Duration) {
 
 // recordUnlock counts one release.
 func recordUnlock(result string, took time.Duration) {
-	unlockTotal.WithLabelValues(result).Inc()
-	scriptLatency.WithLabelValues(opUnlock).Observe(took.Seconds())
+	if result == resultFull {
+		unlockFull().Inc()
+	} else {
+		unlockTotal.WithLabelValues(result).Inc()
+	}
+	unlockLatency().Observe(took.Seconds())
 }
 
-// The series of the renewals, which may be tens of thousands a second: to look one up
+// The series of what goes well, which may be tens of thousands a second: to look one up
 // costs more than to count.
 var (
-	renewSuccess = sync.OnceValue(func() prometheus.Counter { return renewTotal.WithLabelValues(resultSuccess) })
-	renewLatency = sync.OnceValue(func() prometheus.Observer { return scriptLatency.WithLabelValues(opRenew) })
+	acquireSuccess = counterOf(acquireTotal, resultSuccess)
+	unlockFull     = counterOf(unlockTotal, resultFull)
+	renewSuccess   = counterOf(renewTotal, resultSuccess)
+	acquireLatency = latencyOf(opAcquire)
+	unlockLatency  = latencyOf(opUnlock)
+	renewLatency   = latencyOf(opRenew)
 )
+
+// counterOf is a series, from when it is needed first.
+func counterOf(vec *prometheus.CounterVec, label string) func() prometheus.Counter {
+	return sync.OnceValue(func() prometheus.Counter { return vec.WithLabelValues(label) })
+}
+
+func latencyOf(op string) func() prometheus.Observer {
+	return sync.OnceValue(func() prometheus.Observer { return scriptLatency.WithLabelValues(op) })
+}
 
 // recordRenew counts one renewal.
 func recordRenew(result string, took time.Duration) {

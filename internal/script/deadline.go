@@ -28,13 +28,13 @@ type deadline struct {
 	done   <-chan struct{}
 }
 
-func (d *deadlines) at(parent context.Context, limit time.Time) deadline {
-	return deadline{parent: parent, limit: limit, done: d.end(time.Until(limit))}
+func (d *deadlines) at(parent context.Context, now, limit time.Time) deadline {
+	return deadline{parent: parent, limit: limit, done: d.end(now, limit.Sub(now))}
 }
 
-// end is closed when so much time has passed, or up to a grain later.
-func (d *deadlines) end(left time.Duration) <-chan struct{} {
-	now := time.Since(d.epoch)
+// end is closed when so much time has passed from now, or up to a grain later.
+func (d *deadlines) end(from time.Time, left time.Duration) <-chan struct{} {
+	now := from.Sub(d.epoch)
 	slot := int64((now+left)/grain) + 1
 	d.mu.Lock()
 	defer d.mu.Unlock()

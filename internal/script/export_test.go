@@ -9,7 +9,7 @@ var soon = deadlines{epoch: time.Now()}
 
 // Deadline is the context of a call that ends soon.
 func Deadline(parent context.Context, limit time.Time) context.Context {
-	c := soon.at(parent, limit)
+	c := soon.at(parent, time.Now(), limit)
 	return &c
 }
 

@@ -129,11 +129,12 @@ func (r *Runner) Run(ctx context.Context, call Call) Result {
 
 // deliver is Run without a look at what the answer says.
 func (r *Runner) deliver(ctx context.Context, call Call) (value any, res Result) {
-	end := r.end(ctx, call)
-	limit := firstLimit(call, end)
+	now := time.Now() // to read the clock takes as long as much of the rest: once a send
+	end := r.end(ctx, call, now)
+	limit := firstLimit(call, now, end)
 	var cause error // why the last send that was not cut off did not run
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		value, err := r.send(ctx, call, limit)
+	for pause := firstPause; ; pause, now = min(2*pause, longestPause), time.Now() {
+		value, err := r.send(ctx, call, now, limit)
 		what := classify(err)
 		if what == answered {
 			res.Err = err
@@ -161,30 +162,29 @@ func (r *Runner) deliver(ctx context.Context, call Call) (value any, res Result)
 			return nil, giveUp(ctx, call, res, err, cause, !closed)
 		}
 		if !res.Unanswered { // still the first send that can run
-			limit = firstLimit(call, end)
+			limit = firstLimit(call, time.Now(), end)
 		}
 	}
 }
 
 // firstLimit leaves half of the time to a re-send, if there may be one.
-func firstLimit(call Call, end time.Time) time.Time {
+func firstLimit(call Call, now, end time.Time) time.Time {
 	if call.Once {
 		return end
 	}
-	now := time.Now()
 	return now.Add(end.Sub(now) / 2)
 }
 
 // end is when the call has to be over.
-func (r *Runner) end(ctx context.Context, call Call) time.Time {
+func (r *Runner) end(ctx context.Context, call Call, now time.Time) time.Time {
 	end, bound := ctx.Deadline()
 	if call.Timeout > 0 {
-		if own := time.Now().Add(call.Timeout); !bound || own.Before(end) {
+		if own := now.Add(call.Timeout); !bound || own.Before(end) {
 			end, bound = own, true
 		}
 	}
 	if !bound {
-		end = time.Now().Add(2 * r.read)
+		end = now.Add(2 * r.read)
 	}
 	return end
 }
@@ -221,29 +221,29 @@ var verbSHA, verbText any = "evalsha", "eval"
 // It returns at the limit and when ctx ends, whatever the client does; but a
 // cancellation is noticed up to promptness late, where nobody has to be left behind
 // at the limit.
-func (r *Runner) send(ctx context.Context, call Call, limit time.Time) (any, error) {
+func (r *Runner) send(ctx context.Context, call Call, now, limit time.Time) (any, error) {
 	defer r.sharing.underWay.Add(-1)
 	if r.sharing.underWay.Add(1) > r.sharing.trip.from() {
 		if value, err := r.sendShared(ctx, &call, limit); !errors.Is(err, errAlone) {
 			return value, err
 		}
+		now = time.Now()
 	}
-	began := time.Now()
-	value, err := r.sendAlone(ctx, call, limit)
+	value, err := r.sendAlone(ctx, call, now, limit)
 	if err == nil {
-		r.sharing.trip.note(time.Since(began))
+		r.sharing.trip.note(time.Since(now))
 	}
 	return value, err
 }
 
-func (r *Runner) sendAlone(ctx context.Context, call Call, limit time.Time) (any, error) {
-	soon := time.Until(limit) <= promptness
+func (r *Runner) sendAlone(ctx context.Context, call Call, now, limit time.Time) (any, error) {
+	soon := limit.Sub(now) <= promptness
 	if !r.inline || (!soon && ctx.Done() != nil) {
 		return r.sendApart(ctx, call.apart(), limit)
 	}
 	cmd := new(roomy)
 	if soon {
-		cmd.until = r.deadlines.at(ctx, limit)
+		cmd.until = r.deadlines.at(ctx, now, limit)
 		return r.exchange(&cmd.until, &call, &cmd.own, cmd)
 	}
 	bounded, cancel := context.WithDeadline(ctx, limit)

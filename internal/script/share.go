@@ -95,12 +95,13 @@ func (r *Runner) sendShared(ctx context.Context, call *Call, limit time.Time) (a
 	s.fill(ctx, &s.own, verbSHA, call.Script.bySHA, call.Keys, call.Args)
 	q := r.sharing.enqueue(to, s)
 	for {
+		now := time.Now()
 		select {
 		case <-s.done:
 			return s.outcome()
 		case <-ctx.Done():
 			return nil, s.own.left(ctx.Err())
-		case <-r.deadlines.end(min(time.Until(limit), patience)):
+		case <-r.deadlines.end(now, min(limit.Sub(now), patience)):
 			if !time.Now().Before(limit) {
 				return nil, s.own.left(context.DeadlineExceeded)
 			}
