@@ -66,7 +66,6 @@ func (r *Runner) RunBatch(ctx context.Context, batch Batch) (codes []int64, res 
 		call.parts = batch.Parts
 	} else {
 		call.Keys, call.Args = joined(batch.Parts, nil)
-		call.owned = true
 	}
 	value, res := r.deliver(ctx, call)
 	if res.Err != nil && (res.NotRun || res.Unanswered) {

@@ -91,7 +91,6 @@ type Call struct {
 	Bare int
 
 	parts []Part // of a batch to a Cluster, instead of Keys and Args
-	owned bool   // Keys and Args are nobody else's
 }
 
 // Result is what is known when a call is over.
@@ -251,13 +250,15 @@ func (r *Runner) sendAlone(ctx context.Context, call Call, now, limit time.Time)
 	return r.exchange(bounded, &call, &cmd.own, cmd)
 }
 
-// apart is a copy that a goroutine may keep.
+// apart is a copy that a goroutine may keep. It has no pointer of the call's own, not
+// even that to the script: with one the compiler would put the keys and arguments of
+// every call on the heap.
 func (c *Call) apart() Call {
-	own := *c
-	if !c.owned {
-		own.Keys, own.Args = slices.Clone(c.Keys), slices.Clone(c.Args)
+	script := *c.Script
+	return Call{
+		Script: &script, Keys: slices.Clone(c.Keys), Args: slices.Clone(c.Args), parts: slices.Clone(c.parts),
+		Timeout: c.Timeout, Once: c.Once, Bare: c.Bare,
 	}
-	return own
 }
 
 // sendApart is a send in a goroutine of its own, which can be left behind.
