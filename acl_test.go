@@ -223,6 +223,25 @@ func TestAWaiterThatMaySetNoTTLLeavesNoRoom(t *testing.T) {
 	equal(t, "rooms", admin.Exists(t.Context(), redislock.HashTag(key)+":room").Val(), 0)
 }
 
+func TestAReleaseThatMaySetNoTTLLeavesNoRoom(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rules := slices.DeleteFunc(slices.Concat(leastRules, wakeRules), func(rule string) bool { return rule == "+pexpire" })
+	server.ACLUser(t, "locker", "secret", rules...)
+	admin, user := server.Client(t), server.Client(t, asLocker)
+	for _, waits := range []bool{false, true} { // in the room itself
+		tag, channel := redislock.HashTag(rigKey()), "lynx:lock:wake:a"
+		must(t, "SET", admin.Set(t.Context(), tag+":owner", "old", time.Minute).Err())
+		if waits {
+			must(t, "RPUSH", admin.RPush(t.Context(), tag+":room", channel).Err())
+			must(t, "PEXPIRE", admin.PExpire(t.Context(), tag+":room", time.Minute).Err())
+		}
+		keys := []string{tag + ":owner", tag + ":room"}
+		must(t, "release", user.Eval(t.Context(), luaSource(t, "release"), keys, "old", "0", "60", channel).Err())
+		equal(t, "keys that are left", admin.Exists(t.Context(), keys...).Val(), 0)
+	}
+}
+
 // The waiter has asked nobody so far: it relies on the holder, who gives it the lock.
 func TestAWaiterWithoutRightsSpoilsNoRelease(t *testing.T) {
 	server := redistest.Start(t)

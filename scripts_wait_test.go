@@ -57,6 +57,14 @@ var acquireWaitCases = []scriptCase{
 		call: "me 30000 200000 '' [a] ''", reply: "1 1", after: "owner me 30s, counter 1 200s, room [x] 30s", again: "1 1",
 	},
 	{
+		name: "what is kept for one that has lost its place is all that it takes", keys: waiterKeys, before: "room !0-1[a];[x];[y] 30s",
+		call: "me 30000 200000 '' [a] ''", reply: "1 1", after: "owner me 30s, counter 1 200s, room [x];[y] 30s", again: "1 1",
+	},
+	{
+		name: "what is kept for one that gets no token stays", keys: waiterKeys, before: "counter abc 100s, room !0-1[a];[a];[x] 30s",
+		call: "me 30000 200000 '' [a] ''", reply: "error ERR counter", after: same,
+	},
+	{
 		name: "one that polls leaves the room as it is", keys: waiterKeys, before: "room !0-1[a];[a];[x] 30s",
 		call: "me 30000 200000 '' '' ''", reply: "1 1", after: "owner me 30s, counter 1 200s, room !0-1[a];[a];[x] 30s", again: "1 1",
 	},
@@ -135,6 +143,14 @@ var handoverCases = []scriptCase{
 	{
 		name: "a counter that was lost since is minted anew", before: "owner me 30s",
 		call: "old me 30000 200000 '' [a] ''", reply: "1 1", after: "owner me 30s, counter 1 200s", again: "1 1",
+	},
+	{
+		name: "and for one that was announced as well", before: "owner me 30s, room [a];[x] 30s",
+		call: "old me 30000 200000 '' [a] queued", reply: "1 1", after: "owner me 30s, counter 1 200s, room [x] 30s", again: "1 1",
+	},
+	{
+		name: "a re-send takes no announcement back that came since", before: "owner me 30s, counter 6 200s, room [a] 30s",
+		call: "old me 30000 200000 '' [a] queued", reply: "1 6", after: same, again: "1 6",
 	},
 	{
 		name: "with the owner key alone the lock is freed", keys: "owner", before: "owner old 5s, counter 5 100s, count 2 5s",

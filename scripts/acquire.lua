@@ -57,7 +57,10 @@ local head = not owner and redis.pcall('LINDEX', room, '0')
 local told = type(head) == 'string' and me ~= '' and string.sub(head, 1, 3) == '!0-' and string.sub(head, -#me) == me
 if not owner and (told or not head) then
   local reply, taken = take()
-  if told and taken then redis.pcall('LPOP', room, '2') end -- the mark, and this process
+  if told and taken then
+    redis.pcall('LPOP', room) -- the mark, and with it this process, the next behind it
+    redis.pcall('LREM', room, '1', me)
+  end
   return reply
 end
 

@@ -36,7 +36,7 @@ end
 -- include freed.lua
 local there = ARGV[4] and leave(KEYS[2], ARGV[4])
 if type(there) == 'number' and there > 0 and redis.pcall('RPUSH', KEYS[2], ARGV[4]) == 1 then
-  redis.pcall('PEXPIRE', KEYS[2], NAP)
+  outlast(KEYS[2], ARGV[4], NAP)
 end
 freed(KEYS[2], KEYS[1], tonumber(ARGV[3]))
 return owed and {7, 1} or 0

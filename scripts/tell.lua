@@ -29,7 +29,7 @@ local function tell(room, owner, quiet, channel)
     local time = t[1] * 1000 + t[2] / 1000
     n = redis.pcall('LPUSH', room, string.format('!%.0f-%.0f', quiet > 0 and time + quiet or 0, time + ms) .. told)
   end
-  if n == 1 then redis.pcall('PEXPIRE', room, ms) end
+  if n == 1 and type(redis.pcall('PEXPIRE', room, ms)) ~= 'number' then redis.pcall('LPOP', room) end
   -- Without a mark it would be told for ever, whether it asks or not.
   if type(n) ~= 'number' and told ~= '' then redis.pcall('LPOP', room) end
 end
