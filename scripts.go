@@ -11,11 +11,11 @@ var scriptFiles embed.FS
 
 // The scripts, each in its file, whose header has keys, arguments and every reply.
 var (
-	acquireScript   = scriptOf("acquire")
+	acquireScript   = scriptOf("acquire").Short()
 	reenterScript   = scriptOf("reenter")
-	releaseScript   = scriptOf("release")
+	releaseScript   = scriptOf("release").Short()
 	leaveScript     = scriptOf("leave")
-	handoverScript  = scriptOf("handover")
+	handoverScript  = scriptOf("handover").Short()
 	wakeScript      = scriptOf("wake")
 	unlockScript    = scriptOf("unlock")
 	renewScript     = scriptOf("renew")

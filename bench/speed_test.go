@@ -47,12 +47,13 @@ type bench struct {
 	addr   string
 	server *measure.Server
 	rigs   map[string]*workload.Rig
+	order  *rand.Rand // the same in each run
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	addr := redistest.Start(t).Addr()
-	b := &bench{addr: addr, server: measure.NewServer(addr), rigs: map[string]*workload.Rig{}}
+	b := &bench{addr: addr, server: measure.NewServer(addr), rigs: map[string]*workload.Rig{}, order: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // as there
 	t.Cleanup(b.server.Close)
 	return b
 }
@@ -77,9 +78,8 @@ func (b *bench) rig(t *testing.T, c contestant.Contestant) *workload.Rig {
 func (b *bench) play(t *testing.T, cell workload.Cell) *report.Series {
 	t.Helper()
 	s := &report.Series{Spec: cell.Spec, Contestants: cell.Contestants, Samples: map[string][]workload.Sample{}}
-	order := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
 	for range cell.Rounds {
-		for _, i := range order.Perm(len(cell.Contestants)) {
+		for _, i := range b.order.Perm(len(cell.Contestants)) {
 			c := cell.Contestants[i]
 			sample, err := b.rig(t, c).Run(t.Context(), cell.Spec)
 			if err != nil {

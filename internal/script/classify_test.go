@@ -79,7 +79,6 @@ func TestOnlyExactIntegersAreAReply(t *testing.T) {
 		bad   string
 	}{
 		{reply: []any{int64(1), int64(42)}, want: script.Reply{Code: 1, N: 42}},
-		{reply: int64(42), want: script.Reply{Code: 1, N: 42}},
 		{reply: []any{int64(2), int64(-1)}, want: script.Reply{Code: 2, N: -1}},
 		{reply: []any{int64(6), int64(10), "me"}, want: script.Reply{Code: 6, N: 10, Hold: "me"}},
 		{reply: []any{int64(6), int64(10), int64(1)}, bad: "names no hold"},
@@ -97,6 +96,7 @@ func TestOnlyExactIntegersAreAReply(t *testing.T) {
 		{reply: []any{}, bad: "not a pair"},
 		{reply: "OK", bad: "not a pair"},
 		{reply: nil, bad: "not a pair"},
+		{reply: int64(1), bad: "not a pair"},
 	} {
 		got, err := script.Parse("some", c.reply)
 		switch {
@@ -105,6 +105,17 @@ func TestOnlyExactIntegersAreAReply(t *testing.T) {
 		case c.bad != "" && (err == nil || !strings.Contains(err.Error(), c.bad) || !strings.Contains(err.Error(), "script some")):
 			t.Errorf("%v: error %v, want one that says %q and names the script", c.reply, err, c.bad)
 		}
+	}
+}
+
+func TestANumberAloneIsAReplyOfShortScriptsOnly(t *testing.T) {
+	t.Parallel()
+	want := script.Reply{Code: script.Done, N: 42}
+	if got, err := script.ParseShort(int64(42)); err != nil || got != want {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+	if got, err := script.ParseShort("42"); err == nil {
+		t.Errorf("a string alone is %v", got)
 	}
 }
 

@@ -34,8 +34,7 @@ func (d *deadlines) at(parent context.Context, now, limit time.Time) deadline {
 
 // end is closed when so much time has passed from now, or up to a grain later.
 func (d *deadlines) end(from time.Time, left time.Duration) <-chan struct{} {
-	now := from.Sub(d.epoch)
-	slot := int64((now+left)/grain) + 1
+	slot := int64((from.Sub(d.epoch)+left)/grain) + 1
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	done := d.ends[slot]
@@ -45,7 +44,7 @@ func (d *deadlines) end(from time.Time, left time.Duration) <-chan struct{} {
 		}
 		done = make(chan struct{})
 		d.ends[slot] = done
-		time.AfterFunc(time.Duration(slot)*grain-now, func() {
+		time.AfterFunc(time.Duration(slot)*grain-time.Since(d.epoch), func() {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			delete(d.ends, slot)

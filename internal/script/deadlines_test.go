@@ -36,6 +36,15 @@ func TestAContextThatEndsSoonEndsNotBeforeItsTimeAndSaysSo(t *testing.T) {
 	}
 }
 
+func TestAContextMadeLateEndsWhenItShouldHave(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	<-script.LateDeadline(t.Context(), start.Add(-time.Minute), start.Add(-30*time.Second)).Done()
+	if took := time.Since(start); took > 15*time.Second {
+		t.Errorf("its deadline had passed, and it ended after %s", took)
+	}
+}
+
 // ReadTimeout -2 has go-redis set no deadline on its connections.
 func TestAClientThatBindsNoDeadlineIsLeftBehindAtIt(t *testing.T) {
 	t.Parallel()

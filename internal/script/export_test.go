@@ -13,6 +13,12 @@ func Deadline(parent context.Context, limit time.Time) context.Context {
 	return &c
 }
 
+// LateDeadline is that of a call that read the clock a while ago.
+func LateDeadline(parent context.Context, now, limit time.Time) context.Context {
+	c := soon.at(parent, now, limit)
+	return &c
+}
+
 // Classify names what a send that ended in err is known to have done.
 func Classify(err error) string {
 	return map[outcome]string{answered: "answered", notRun: "not run", unknown: "unknown"}[classify(err)]
@@ -20,6 +26,9 @@ func Classify(err error) string {
 
 // Parse checks the shape of a reply of a script with that name.
 func Parse(name string, v any) (Reply, error) { return New(name, "").parse(v) }
+
+// ParseShort is Parse for one that answers with a number alone.
+func ParseShort(v any) (Reply, error) { return New("short", "").Short().parse(v) }
 
 // ShareFrom is how many sends are under way before further ones share a round trip.
 const (

@@ -28,6 +28,7 @@ const (
 // Script is one Lua source and its SHA-1.
 type Script struct {
 	name, source, sha string
+	short             bool
 	bySHA, byText     any // sha and source, as words of a command
 }
 
@@ -36,6 +37,13 @@ func New(name, source string) *Script {
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // as above
 	s := &Script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
 	s.bySHA, s.byText = s.sha, s.source
+	return s
+}
+
+// Short says that the script answers with a number alone for {Done, number}: a list costs
+// Redis a block of memory. Of others such an answer is an error.
+func (s *Script) Short() *Script {
+	s.short = true
 	return s
 }
 
@@ -75,10 +83,10 @@ type Reply struct {
 }
 
 // parse checks the shape of a reply: two integers, of which the second may come
-// as a string where a Lua number could not hold it, and a hold where there is one. A
-// number n alone is short for {Done, n}: a list costs Redis a block of memory.
+// as a string where a Lua number could not hold it, and a hold where there is one; or one
+// alone, see Short.
 func (s *Script) parse(v any) (Reply, error) {
-	if n, ok := v.(int64); ok {
+	if n, ok := v.(int64); ok && s.short {
 		return Reply{Code: Done, N: n}, nil
 	}
 	list, ok := v.([]any)

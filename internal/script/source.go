@@ -26,6 +26,9 @@ func include(files fs.FS, name string, text *strings.Builder, had map[string]boo
 	}
 	for line := range strings.Lines(string(part)) {
 		other, ok := strings.CutPrefix(strings.TrimSpace(line), "-- include ")
+		if ok && line[0] != '-' { // what it defines would be there in that block only
+			return fmt.Errorf("a script's file: %s: %q inside of a block", name, line)
+		}
 		if !ok {
 			text.WriteString(line)
 			continue
