@@ -8,8 +8,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// fewWords is how many keys and arguments a command has room for itself.
-const fewWords = 12
+// A command has room itself for so many keys and arguments, and for the texts of so many
+// arguments: those of a hand-over.
+const (
+	fewWords = 12
+	fewArgs  = 7
+)
 
 // command is sent once: without NoRetry go-redis would send a script again
 // after a lost reply, and nobody would know that it ran twice.
@@ -29,7 +33,7 @@ type roomy struct {
 	command
 	own   sendState
 	until deadline
-	texts [fewWords]string
+	texts [fewArgs]string
 	words [noKeys + fewWords]any
 }
 
@@ -107,11 +111,11 @@ func (c *command) fill(ctx context.Context, state *sendState, words []any) {
 
 // fill keeps nothing of the caller's.
 func (c *roomy) fill(ctx context.Context, state *sendState, verb, script any, keys, args []string) {
-	texts, words := c.texts[:0], c.words[:0]
+	words := c.words[:0]
 	if n := len(keys) + len(args); n > fewWords {
-		texts, words = nil, make([]any, 0, n+noKeys)
+		words = make([]any, 0, n+noKeys)
 	}
-	c.command.fill(ctx, state, appendWords(words, verb, script, keys, append(texts, args...)))
+	c.command.fill(ctx, state, appendWords(words, verb, script, keys, append(c.texts[:0], args...)))
 }
 
 // noKeys is how many words a command has before its keys.
