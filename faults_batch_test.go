@@ -145,8 +145,7 @@ func releaseOvertakesBatch(t *testing.T, r *faultRig) {
 	r.proxy.DelayRequests(late, 1, many)
 	becomes(t, batchTTL, "the batch is on its way", func() bool { return r.proxy.Count(many) > 0 })
 	noLonger(t, late/2, "the release", func(ctx context.Context) { succeeds(t, "the release", b.locks[2].Release(ctx)) })
-	next, err := r.another.NewLock(t.Context(), b.keys[2], faultOptions(time.Minute))
-	succeeds(t, "NewLock", err)
+	next := endingLock(t, r.another, b.keys[2], faultOptions(time.Minute))
 	succeeds(t, "the next holder", next.Acquire(t.Context()))
 	released := b.keys[2]
 	b.keys, b.locks = append(b.keys[:2:2], b.keys[3:]...), append(b.locks[:2:2], b.locks[3:]...)

@@ -213,10 +213,24 @@ func faultOptions(ttl time.Duration) redislock.LockOptions {
 // lock is an instance for the row's key, or for that with more behind it.
 func (r *faultRig) lock(t *testing.T, p redislock.Provider, options redislock.LockOptions, suffix ...string) *redislock.RedisLock {
 	t.Helper()
-	lock, err := p.NewLock(t.Context(), r.key+strings.Join(suffix, ""), options)
+	return endingLock(t, p, r.key+strings.Join(suffix, ""), options)
+}
+
+// endingLock is an instance whose hold ends with the row: else a Shutdown in a later
+// test waits for the end of its lease.
+func endingLock(t *testing.T, p redislock.Provider, key string, options redislock.LockOptions) *redislock.RedisLock {
+	t.Helper()
+	lock, err := p.NewLock(t.Context(), key, options)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		for lock.Err() == nil && ctx.Err() == nil {
+			_ = lock.Release(ctx)
+		}
+	})
 	return lock
 }
 
