@@ -53,16 +53,18 @@ mutants: deps-test
 	cd test && $(GO) run ./mutants -seed $(SEED)
 
 ## verify: what test leaves out: tidiness, linters, formatting and the longer suites.
+## Fuzzing is bound by inputs, some 10 s of them: when it is by time, go test may take the
+## end for a failure ("context deadline exceeded").
 verify: deps-test fence-sql checker bench-quick
 	$(GO) mod tidy -diff
 	$(GO) run $(GOLANGCI) run ./...
 	@unformatted=$$($(GO) run $(GOFUMPT) -l .) && \
 		if [ -n "$$unformatted" ]; then echo "not formatted with gofumpt:"; echo "$$unformatted"; exit 1; fi
 	$(GO) test -race -count=1 -run '^TestSoak$$' . -soak 2m
-	$(GO) test -run '^$$' -fuzz FuzzValidateKey -fuzztime 10s .
-	$(GO) test -run '^$$' -fuzz FuzzLockOptionsValidate -fuzztime 10s .
-	$(GO) test -run '^$$' -fuzz FuzzAppliedKey -fuzztime 10s ./fence
-	$(GO) test -run '^$$' -fuzz FuzzReadFrame -fuzztime 10s ./internal/redistest
+	$(GO) test -run '^$$' -fuzz FuzzValidateKey -fuzztime 50000x .
+	$(GO) test -run '^$$' -fuzz FuzzLockOptionsValidate -fuzztime 40000x .
+	$(GO) test -run '^$$' -fuzz FuzzAppliedKey -fuzztime 30000x ./fence
+	$(GO) test -run '^$$' -fuzz FuzzReadFrame -fuzztime 100000x ./internal/redistest
 
 ## bench: the lock beside its peers, a quarter of an hour; it writes the speed tables of
 ## bench/RESULTS.md. ARGS are further arguments: -only 'free locks' runs some of it.
