@@ -209,26 +209,29 @@ func (r *restricted) calls(t *testing.T) map[string]func(context.Context) error 
 	}
 }
 
-func TestAWaiterThatMaySetNoTTLLeavesNoRoom(t *testing.T) {
-	t.Parallel()
+// withoutTTLs is a server whose user may do all that waiters need but set a TTL.
+func withoutTTLs(t *testing.T) (admin, user *redis.Client) {
+	t.Helper()
 	server := redistest.Start(t)
 	rules := slices.DeleteFunc(slices.Concat(leastRules, wakeRules), func(rule string) bool { return rule == "+pexpire" })
 	server.ACLUser(t, "locker", "secret", rules...)
-	admin, key := server.Client(t), rigKey()
+	return server.Client(t), server.Client(t, asLocker)
+}
+
+func TestAWaiterThatMaySetNoTTLLeavesNoRoom(t *testing.T) {
+	t.Parallel()
+	admin, user := withoutTTLs(t)
+	key := rigKey()
 	must(t, "SET", admin.Set(t.Context(), redislock.HashTag(key)+":owner", "elsewhere", time.Minute).Err())
-	locks := redislock.NewProvider(server.Client(t, asLocker))
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	wantIs(t, lockOf(t, locks, key).AcquireWait(ctx), context.DeadlineExceeded)
+	wantIs(t, lockOf(t, redislock.NewProvider(user), key).AcquireWait(ctx), context.DeadlineExceeded)
 	equal(t, "rooms", admin.Exists(t.Context(), redislock.HashTag(key)+":room").Val(), 0)
 }
 
 func TestAReleaseThatMaySetNoTTLLeavesNoRoom(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	rules := slices.DeleteFunc(slices.Concat(leastRules, wakeRules), func(rule string) bool { return rule == "+pexpire" })
-	server.ACLUser(t, "locker", "secret", rules...)
-	admin, user := server.Client(t), server.Client(t, asLocker)
+	admin, user := withoutTTLs(t)
 	for _, waits := range []bool{false, true} { // in the room itself
 		tag, channel := redislock.HashTag(rigKey()), "lynx:lock:wake:a"
 		must(t, "SET", admin.Set(t.Context(), tag+":owner", "old", time.Minute).Err())

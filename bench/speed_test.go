@@ -53,7 +53,8 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	addr := redistest.Start(t).Addr()
-	b := &bench{addr: addr, server: measure.NewServer(addr), rigs: map[string]*workload.Rig{}, order: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // as there
+	order := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // nobody is to be surprised by it
+	b := &bench{addr: addr, server: measure.NewServer(addr), rigs: map[string]*workload.Rig{}, order: order}
 	t.Cleanup(b.server.Close)
 	return b
 }

@@ -104,7 +104,7 @@ end
 
 -- tells is whether this user may do what telling takes.
 local function tells()
-  for _, cmd in ipairs({{'PUBLISH', me, ''}, {'LINDEX', room, 0}, {'LREM', room, '0', '!0-0'}, {'LPUSH', room, '!0-0'}, {'LPOP', room}}) do
+  for _, cmd in ipairs({{'PUBLISH', me, ''}, {'LINDEX', room, '0'}, {'LREM', room, '0', '!0-0'}, {'LPUSH', room, '!0-0'}, {'LPOP', room}}) do
     local reply = redis.pcall(unpack(cmd))
     if type(reply) == 'table' and reply.err then
       redis.pcall('LREM', room, '0', '!0-0')

@@ -24,14 +24,16 @@ if type(owner) == 'table' and string.sub(owner.err, 1, 9) ~= 'WRONGTYPE' then re
 if not owner then return owed and {7, 3} or {3, 0} end
 if owner ~= ARGV[1] then return owed and {7, 2} or {2, 0} end
 if KEYS[3] then redis.call('DEL', KEYS[1], KEYS[3]) else redis.call('DEL', KEYS[1]) end
+local done = owed and {7, 1} or 0
+if not KEYS[2] then return done end
 
 -- What is usual comes first, and what the rest needs after it.
-local head, quiet = KEYS[2] and redis.pcall('LINDEX', KEYS[2], '0'), ARGV[3] ~= '0'
-if not KEYS[2] or not (head or quiet) then return owed and {7, 1} or 0 end
+local head, quiet = redis.pcall('LINDEX', KEYS[2], '0'), ARGV[3] ~= '0'
+if not head and not quiet then return done end
 -- include tell.lua
 if not quiet and type(head) == 'string' and string.sub(head, 1, 1) ~= '!' then
   tell(KEYS[2], KEYS[1], 0, head)
-  return owed and {7, 1} or 0
+  return done
 end
 -- include freed.lua
 local there = ARGV[4] and leave(KEYS[2], ARGV[4])
@@ -39,4 +41,4 @@ if type(there) == 'number' and there > 0 and redis.pcall('RPUSH', KEYS[2], ARGV[
   outlast(KEYS[2], ARGV[4], NAP)
 end
 freed(KEYS[2], KEYS[1], tonumber(ARGV[3]))
-return owed and {7, 1} or 0
+return done

@@ -24,7 +24,7 @@ local function tell(room, owner, quiet, channel)
   end
   local ms = quiet + (told ~= '' and KEPT or 0)
   if ms == 0 then return end
-  local t, n = redis.pcall('TIME'), nil
+  local t, n = redis.pcall('TIME'), nil -- now() is in room.lua, which the usual release does without
   if not t.err then
     local time = t[1] * 1000 + t[2] / 1000
     n = redis.pcall('LPUSH', room, string.format('!%.0f-%.0f', quiet > 0 and time + quiet or 0, time + ms) .. told)

@@ -32,7 +32,7 @@ func (d *deadlines) at(parent context.Context, now, limit time.Time) deadline {
 	return deadline{parent: parent, limit: limit, done: d.end(now, limit.Sub(now))}
 }
 
-// end is closed when so much time has passed from now, or up to a grain later.
+// end is closed when so much time has passed from then, or up to a grain later.
 func (d *deadlines) end(from time.Time, left time.Duration) <-chan struct{} {
 	slot := int64((from.Sub(d.epoch)+left)/grain) + 1
 	d.mu.Lock()

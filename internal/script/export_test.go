@@ -9,8 +9,7 @@ var soon = deadlines{epoch: time.Now()}
 
 // Deadline is the context of a call that ends soon.
 func Deadline(parent context.Context, limit time.Time) context.Context {
-	c := soon.at(parent, time.Now(), limit)
-	return &c
+	return LateDeadline(parent, time.Now(), limit)
 }
 
 // LateDeadline is that of a call that read the clock a while ago.

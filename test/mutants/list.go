@@ -45,7 +45,7 @@ var mutants = []mutant{
 	}, lateness},
 	{"token minted after the owner, by its release", []patch{
 		{"scripts/mint.lua", "local token = redis.pcall('INCR', counter)", "local token = (tonumber(redis.call('GET', counter)) or 0) + 1"},
-		{"scripts/release.lua", "local head, quiet = KEYS[2]", "redis.call('INCR', (string.gsub(KEYS[1], ':owner$', ':token')))\nlocal head, quiet = KEYS[2]"},
+		{"scripts/release.lua", "local done = owed", "redis.call('INCR', (string.gsub(KEYS[1], ':owner$', ':token')))\nlocal done = owed"},
 	}, lateness},
 	{"late packet frees the next hold: the owner value is the instance's", []patch{
 		{"acquire.go", "\t\"context\"\n", "\t\"context\"\n\t\"fmt\"\n"},
